@@ -1,0 +1,1 @@
+"""Making it happen and measuring it."""

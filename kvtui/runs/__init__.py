@@ -1,0 +1,1 @@
+"""What happened: plans, events, the journal, and everything folded from it."""

@@ -1,0 +1,108 @@
+"""The journal: typed events, one JSON object a line, written by one runner.
+
+The writer holds an exclusive lock on the file while it lives, so anybody can tell
+a run that goes on from one whose runner is gone. Readers follow the file and take
+whole lines only; a last line that was cut off (a full disk, a killed runner) is
+left unread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from kvtui.errors import RunError
+from kvtui.runs.events import AnyEvent, Event
+
+NAME = "journal.jsonl"
+
+
+class JournalWriter:
+    """Appends events; holds the lock until closed."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the journal, mode 0600; RunError when somebody else writes it."""
+        self._encoder = msgspec.json.Encoder()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise RunError(f"{path} is being written by another runner") from None
+
+    def append(self, event: Event) -> None:
+        """Write one event; OSError when the disk is full."""
+        line = memoryview(self._encoder.encode(event) + b"\n")
+        while line:
+            line = line[os.write(self._file, line) :]
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        os.close(self._file)
+
+    def __enter__(self) -> JournalWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class JournalReader:
+    """Follows a journal: each :meth:`read` gives the events since the last."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.unreadable_lines = 0
+        self._decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+        self._offset = 0
+        self._rest = b""
+
+    def read(self, limit_bytes: int = 4_000_000) -> list[AnyEvent]:
+        """Whole events that have arrived, at most about ``limit_bytes`` of them.
+
+        An empty list means that there is nothing new (yet). A line that is not an
+        event is counted in ``unreadable_lines`` and passed over.
+        """
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read(limit_bytes)
+        except FileNotFoundError:
+            return []
+        self._offset += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return list(self._decoded(lines))
+
+    def _decoded(self, lines: list[bytes]) -> Iterator[AnyEvent]:
+        for line in lines:
+            try:
+                yield self._decoder.decode(line)
+            except msgspec.MsgspecError:
+                self.unreadable_lines += 1
+
+
+def is_written(path: Path) -> bool:
+    """Whether a living runner holds the journal's lock."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(file)

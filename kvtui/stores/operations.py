@@ -1,0 +1,117 @@
+"""What a workload asks of a store, and how its names become keys.
+
+An operation is a small immutable value; a workload's client yields them and is
+sent what the store replied:
+
+===========  ======================================  =============================
+operation    asks                                    is sent
+===========  ======================================  =============================
+Get          the value under a key                   ``bytes``, or None (a *miss*)
+Put          store a value, whatever was there       None
+Add          add to several named counters of one    None
+             record, in the store's own best way
+Counts       the counters of one record              ``dict[bytes, int]``, or None
+Scan         up to ``count`` pairs from ``start`` on  ``list[tuple[bytes, bytes]]``
+Delete       remove a key                            whether it was there
+===========  ======================================  =============================
+
+A failed operation is raised at the ``yield`` as
+:class:`~kvtui.errors.OperationFailed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from hashlib import blake2b
+from typing import Any, ClassVar, Final, TypeAlias
+
+from msgspec import Struct
+
+
+class Operation(Struct, frozen=True, gc=False):
+    """One thing asked of a store."""
+
+    label: ClassVar[str]
+    """Its name in every figure: ``get``, ``put``, …"""
+    key: bytes
+
+
+class Get(Operation, frozen=True, gc=False):
+    """Ask for the value under a key."""
+
+    label: ClassVar[str] = "get"
+
+
+class Put(Operation, frozen=True, gc=False):
+    """Store a value under a key."""
+
+    label: ClassVar[str] = "put"
+    value: bytes
+
+
+class Add(Operation, frozen=True, gc=False):
+    """Add to counters of the record under a key; ``counts`` is (name, amount)."""
+
+    label: ClassVar[str] = "add"
+    counts: tuple[tuple[bytes, int], ...]
+
+
+class Counts(Operation, frozen=True, gc=False):
+    """Ask for all counters of the record under a key."""
+
+    label: ClassVar[str] = "counts"
+
+
+class Scan(Operation, frozen=True, gc=False):
+    """Ask for ``count`` pairs in key order, the first at or after ``key``."""
+
+    label: ClassVar[str] = "scan"
+    count: int
+
+
+class Delete(Operation, frozen=True, gc=False):
+    """Remove a key."""
+
+    label: ClassVar[str] = "delete"
+
+
+Reply: TypeAlias = Any
+"""``bytes``, counters, pairs, a bool or None: see the table above."""
+
+Client: TypeAlias = Generator[Operation, Reply, dict[str, int] | None]
+"""One logical caller. What it returns at its end are figures of its own
+(``{"cache hits": 12}``), which the engine sums over all clients."""
+
+KEY_LIMIT_BYTES: Final = 250
+"""The strictest store's limit: memcached's (its protocol.txt)."""
+
+_DIGEST_MARK: Final = b"#"
+
+
+def prefix(namespace: str) -> bytes:
+    """What every key of a namespace begins with: ``kvtui:fans:``."""
+    return b"kvtui:%b:" % namespace.encode()
+
+
+def key(namespace: str, name: bytes) -> bytes:
+    """The key for ``name``: legal in every store, and never two names' key.
+
+    ``kvtui:<namespace>:<name>`` where the name is printable ASCII without blanks
+    and the whole fits :data:`KEY_LIMIT_BYTES`; ``kvtui:<namespace>:#<digest>``
+    (BLAKE2b, 160 bits, hexadecimal) for any other name. A name that itself
+    begins with ``#`` is digested too, so the two forms cannot meet. The real name
+    always stands inside the record.
+    """
+    start = prefix(namespace)
+    if (
+        name
+        and len(start) + len(name) <= KEY_LIMIT_BYTES
+        and not name.startswith(_DIGEST_MARK)
+        and _is_printable_ascii(name)
+    ):
+        return start + name
+    return start + _DIGEST_MARK + blake2b(name, digest_size=20).hexdigest().encode()
+
+
+def _is_printable_ascii(name: bytes) -> bool:
+    return name.isascii() and b" " not in name and name.decode("ascii").isprintable()

@@ -1,0 +1,153 @@
+"""The contract between kvtui and a store.
+
+An adapter is bytes in, bytes out: it holds no clock, no statistics and no retry.
+It raises :class:`~kvtui.errors.OperationFailed` for one failed operation and
+:class:`~kvtui.errors.StoreUnavailable` when the store cannot be had at all.
+"""
+
+from __future__ import annotations
+
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from msgspec import Struct
+
+from kvtui.errors import OperationFailed
+from kvtui.stores.operations import Operation
+
+ADD: Final = "add"
+"""Capability: ``add`` and ``counts``."""
+SCAN: Final = "scan"
+"""Capability: ``scan`` in key order."""
+
+Settings = Mapping[str, Any]
+
+
+class StoreInfo(Struct, frozen=True, omit_defaults=True):
+    """What was measured, read from the live store."""
+
+    version: str
+    address: str
+    """The address really used, from the live socket; or ``in process``."""
+    durability: str
+    """``none``, ``memory``, ``OS cache`` or ``fsync``, with the setting."""
+    client: str
+    """``calls``, ``wire`` or ``driver``, with the driver's name and version."""
+    memory_limit: str = ""
+    eviction: str = ""
+    compression: str = ""
+    process_id: int | None = None
+    """The server's, where it runs on this machine."""
+    keeps: bool = True
+    """False for a store that drops everything, like null."""
+    details: dict[str, str] = {}
+
+
+class Store(ABC):
+    """One connection to a store (or, embedded, the store itself).
+
+    An object belongs to one client, except that all clients of a process share
+    one object where :attr:`shared_by_threads` says so.
+    """
+
+    kind: ClassVar[str]
+    shared_by_threads: ClassVar[bool] = False
+    """Whether one object serves many threads; such a store lives in one process."""
+    capabilities: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def open(self) -> None:
+        """Connect. Raises StoreUnavailable with what would help."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Disconnect; safe to call twice, and after a failure."""
+
+    @abstractmethod
+    def get(self, key: bytes) -> bytes | None:
+        """The value under ``key``; None is a miss."""
+
+    @abstractmethod
+    def put(self, key: bytes, value: bytes) -> None:
+        """Store ``value``; returns when the store has acknowledged it."""
+
+    @abstractmethod
+    def delete(self, key: bytes) -> bool:
+        """Remove ``key``; whether it was there."""
+
+    def add(self, key: bytes, counts: tuple[tuple[bytes, int], ...]) -> None:
+        """Add to the named counters of the record under ``key``, atomically."""
+        raise unsupported(self.kind, "add")
+
+    def counts(self, key: bytes) -> dict[bytes, int] | None:
+        """The counters of the record under ``key``; None is a miss."""
+        raise unsupported(self.kind, "counts")
+
+    def scan(self, key: bytes, count: int) -> list[tuple[bytes, bytes]]:
+        """Up to ``count`` pairs in key order, from the first at or after ``key``."""
+        raise unsupported(self.kind, "scan")
+
+    # Administration, outside the measured time.
+
+    @abstractmethod
+    def info(self) -> StoreInfo:
+        """What is being measured, read from the live store."""
+
+    @abstractmethod
+    def count(self, namespace: str) -> int:
+        """How many keys kvtui has under ``namespace``."""
+
+    @abstractmethod
+    def wipe(self, namespace: str) -> int:
+        """Remove kvtui's keys under ``namespace``, nothing else; how many."""
+
+
+class Wire(ABC):
+    """A store's protocol, sans-I/O, for one connection.
+
+    The wire loop owns the socket: it sends what :meth:`encode` returns and hands
+    what arrives to :meth:`feed` until that returns something else than
+    :data:`PENDING`. At most one operation is outstanding.
+    """
+
+    @abstractmethod
+    def encode(self, operation: Operation) -> bytes:
+        """The request's bytes."""
+
+    @abstractmethod
+    def feed(self, data: memoryview) -> Any:
+        """The reply once it is whole, PENDING before.
+
+        Raises OperationFailed for an error reply, and with ``broken=True`` when
+        what arrived is not the protocol.
+        """
+
+
+class WireStore(Store):
+    """A store that can also describe its protocol sans-I/O."""
+
+    @abstractmethod
+    def wire(self) -> tuple[socket.socket, Wire]:
+        """A new connection: the driver connects (and authenticates), we take over.
+
+        Raises StoreUnavailable. The caller owns and closes the socket.
+        """
+
+
+class _Pending:
+    def __repr__(self) -> str:
+        return "PENDING"
+
+
+PENDING: Final = _Pending()
+"""No whole reply yet."""
+
+
+def unsupported(kind: str, operation: str) -> OperationFailed:
+    """The error for an operation that a kind of store does not offer."""
+    return OperationFailed("unsupported", f"{kind} has no {operation}")
