@@ -1,1 +1,1 @@
-"""."""
+"""Who is asked: the stores, each behind one small contract."""

@@ -1,0 +1,206 @@
+"""The calls loop: one thread a client over a blocking store.
+
+For embedded stores and for drivers that block. The loop reads the clock twice an
+operation, appends one number, and looks at everything else (stop, counts) only
+once a tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Thread
+from time import perf_counter_ns
+from typing import Any
+
+from kvtui.engine.control import (
+    FIRST_BACK_OFF_S,
+    GIVE_UP_S,
+    LONGEST_BACK_OFF_S,
+    TICK_NS,
+    Control,
+    StoreGone,
+)
+from kvtui.engine.recorder import Recorder
+from kvtui.errors import KvtuiError, OperationFailed, StoreError
+from kvtui.stores.operations import (
+    Add,
+    Client,
+    Counts,
+    Delete,
+    Get,
+    Operation,
+    Put,
+    Scan,
+)
+from kvtui.stores.store import Store
+
+Figures = dict[str, int]
+
+
+def run(
+    clients: Sequence[Client],
+    stores: Sequence[Store],
+    recorder: Recorder,
+    control: Control,
+) -> Figures:
+    """Drive each client against its store until all have ended; summed figures.
+
+    One client runs in the calling thread. Raises the first StoreGone, after every
+    client has ended.
+    """
+    figures: list[Figures] = []
+    problems: list[BaseException] = []
+
+    def one(index: int) -> None:
+        try:
+            figures.append(
+                drive(clients[index], stores[index], recorder, control, index)
+            )
+        except BaseException as error:
+            problems.append(error)
+            control.stop()
+
+    if len(clients) == 1:
+        one(0)
+    else:
+        threads = [
+            Thread(target=one, args=(index,), daemon=True, name=f"client {index}")
+            for index in range(len(clients))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if problems:
+        raise problems[0]
+    return add_up(figures)
+
+
+def add_up(figures: Sequence[Figures]) -> Figures:
+    """Figures of several clients as one."""
+    total: Figures = {}
+    for each in figures:
+        for name, value in each.items():
+            total[name] = total.get(name, 0) + value
+    return total
+
+
+def drive(
+    client: Client, store: Store, recorder: Recorder, control: Control, index: int
+) -> Figures:
+    """One client against one store, until the client ends or is stopped."""
+    clock, waiting = perf_counter_ns, recorder.waiting
+    send, get, put = client.send, store.get, store.put
+    gets, puts = recorder.outcomes("get"), recorder.outcomes("put")
+    got, missed, stored = gets.ok.append, gets.miss.append, puts.ok.append
+    others = _other_calls(store)
+    attempted = read_bytes = written_bytes = 0
+    figures: Figures = {}
+    first = end = clock()
+    check_at = end + TICK_NS
+    try:
+        operation = next(client)
+        first = clock()
+        while True:
+            attempted += 1
+            shape = type(operation)
+            try:
+                if shape is Get:
+                    waiting[index] = begin = clock()
+                    reply: Any = get(operation.key)
+                    end = clock()
+                    if reply is None:
+                        missed(end - begin)
+                    else:
+                        got(end - begin)
+                        read_bytes += len(reply)
+                elif shape is Put:
+                    value = operation.value  # type: ignore[attr-defined]
+                    waiting[index] = begin = clock()
+                    reply = put(operation.key, value)
+                    end = clock()
+                    stored(end - begin)
+                    written_bytes += len(value)
+                else:
+                    call = others[shape]
+                    outcomes = recorder.outcomes(operation.label)
+                    waiting[index] = begin = clock()
+                    reply = call(operation)
+                    end = clock()
+                    found = outcomes.miss if reply is None else outcomes.ok
+                    if shape is Add or shape is Delete:
+                        found = outcomes.ok
+                    found.append(end - begin)
+            except Exception as problem:
+                end = clock()
+                error = as_failure(problem)
+                recorder.failed(operation.label, error, end - begin, end)
+                waiting[index] = 0
+                if error.kind == "no-space":
+                    raise StoreGone(error.message, hint=error.hint) from None
+                if error.broken and not reconnect(store.open, store.close, control):
+                    break
+                if control.stopping:
+                    break
+                operation = client.throw(error)
+                continue
+            if end >= check_at:
+                waiting[index] = 0
+                recorder.flush(attempted, read_bytes, written_bytes)
+                attempted = read_bytes = written_bytes = 0
+                check_at = end + TICK_NS
+                if control.stopping:
+                    break
+            operation = send(reply)
+    except StopIteration as ended:
+        figures = ended.value or {}
+    finally:
+        waiting[index] = 0
+        client.close()
+        recorder.flush(attempted, read_bytes, written_bytes)
+        recorder.client_ended(first, end)
+        recorder.add_span(end - first)
+    return figures
+
+
+def _other_calls(store: Store) -> dict[type[Operation], Callable[[Any], Any]]:
+    return {
+        Add: lambda operation: store.add(operation.key, operation.counts),
+        Counts: lambda operation: store.counts(operation.key),
+        Scan: lambda operation: store.scan(operation.key, operation.count),
+        Delete: lambda operation: store.delete(operation.key),
+    }
+
+
+def as_failure(error: Exception) -> OperationFailed:
+    """Whatever an adapter raised, as one failed operation."""
+    if isinstance(error, OperationFailed):
+        return error
+    if isinstance(error, KvtuiError):
+        return OperationFailed("server-error", error.message, hint=error.hint)
+    return OperationFailed("server-error", f"{type(error).__name__}: {error}")
+
+
+def reconnect(
+    open_again: Callable[[], None], close: Callable[[], None], control: Control
+) -> bool:
+    """Connect anew with back-off; False when asked to stop meanwhile.
+
+    Raises StoreGone after GIVE_UP_S.
+    """
+    limit = perf_counter_ns() + int(GIVE_UP_S * 1e9)
+    back_off_s = FIRST_BACK_OFF_S
+    while True:
+        close()
+        try:
+            open_again()
+        except StoreError as error:
+            if perf_counter_ns() >= limit:
+                raise StoreGone(
+                    f"{error.message}; gone for {GIVE_UP_S:.0f} s", hint=error.hint
+                ) from None
+        else:
+            return not control.stopping
+        if control.wait(back_off_s):
+            return False
+        back_off_s = min(2 * back_off_s, LONGEST_BACK_OFF_S)

@@ -1,0 +1,360 @@
+"""The wire loop: many clients in one thread over non-blocking connections.
+
+Every turn first takes all replies that have arrived, stamping each as soon as it
+is whole, and only then lets the workload's clients compute and ask again: the
+work of one client so delays the others' requests, not their stamps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import Any, Final
+
+from kvtui.engine.calls import Figures, add_up
+from kvtui.engine.control import (
+    FIRST_BACK_OFF_S,
+    GIVE_UP_S,
+    LONGEST_BACK_OFF_S,
+    TICK_NS,
+    Control,
+    StoreGone,
+)
+from kvtui.engine.recorder import Recorder
+from kvtui.errors import OperationFailed, StoreError
+from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put
+from kvtui.stores.store import PENDING, Wire
+
+BUFFER_BYTES: Final = 1 << 18
+STOP_GRACE_NS: Final = 2_000_000_000
+"""How long replies may still come after a stop."""
+
+Connect = Callable[[], tuple[socket.socket, Wire]]
+
+
+class Connection:
+    """One client with its connection."""
+
+    __slots__ = (
+        "back_off_s",
+        "begin",
+        "client",
+        "down_since",
+        "error",
+        "first",
+        "index",
+        "last",
+        "operation",
+        "rest",
+        "retry_at",
+        "socket",
+        "wire",
+    )
+
+    def __init__(self, index: int, client: Client, made: tuple[socket.socket, Wire]):
+        self.index = index
+        self.client = client
+        self.socket, self.wire = made
+        self.socket.setblocking(False)
+        self.operation: Operation | None = None
+        self.begin = self.first = self.last = 0
+        self.rest: memoryview | None = None
+        self.error: OperationFailed | None = None
+        self.down_since = self.retry_at = 0
+        self.back_off_s = FIRST_BACK_OFF_S
+
+
+def run(
+    clients: Sequence[Client],
+    connections: Sequence[tuple[socket.socket, Wire]],
+    connect: Connect,
+    recorder: Recorder,
+    control: Control,
+    timeout_s: float,
+) -> Figures:
+    """Drive every client over its connection until all have ended.
+
+    Returns the clients' figures, summed. Raises StoreGone when the store stays
+    away; every connection is closed then.
+    """
+    made = [
+        Connection(index, client, connection)
+        for index, (client, connection) in enumerate(
+            zip(clients, connections, strict=True)
+        )
+    ]
+    loop = _Loop(connect, recorder, control, timeout_s)
+    try:
+        loop.run(made)
+    finally:
+        loop.close(made)
+    return add_up(loop.figures)
+
+
+class _Loop:
+    def __init__(
+        self,
+        connect: Connect,
+        recorder: Recorder,
+        control: Control,
+        timeout_s: float,
+    ) -> None:
+        self.figures: list[Figures] = []
+        self._connect = connect
+        self._recorder = recorder
+        self._control = control
+        self._timeout_ns = int(timeout_s * 1e9)
+        self._poller = select.epoll()
+        self._by_file: dict[int, Connection] = {}
+        self._down: list[Connection] = []
+        self._attempted = self._read_bytes = self._written_bytes = 0
+        self._stop_by = 0
+
+    def run(self, connections: Sequence[Connection]) -> None:
+        for connection in connections:
+            file = connection.socket.fileno()
+            self._by_file[file] = connection
+            self._poller.register(file, select.EPOLLIN)
+        for connection in connections:
+            if not self._control.stopping:
+                self._go_on(connection, None)
+        self._turn()
+
+    def _turn(self) -> None:
+        clock, poll = perf_counter_ns, self._poller.poll
+        recorder, by_file = self._recorder, self._by_file
+        gets, puts = recorder.outcomes("get"), recorder.outcomes("put")
+        got, missed, stored = gets.ok.append, gets.miss.append, puts.ok.append
+        waiting, readable = recorder.waiting, select.EPOLLIN
+        writable = select.EPOLLOUT
+        buffer = bytearray(BUFFER_BYTES)
+        view = memoryview(buffer)
+        check_at = clock() + TICK_NS
+        ready: list[tuple[Connection, Any]] = []
+        tick_s = TICK_NS / 1e9
+        while by_file or self._down:
+            for file, mask in poll(tick_s):
+                connection = by_file[file]
+                if mask & writable:
+                    self._send_rest(connection)
+                    if not mask & ~writable:
+                        continue
+                if not mask & readable and connection.rest is not None:
+                    self._lost(connection, "the connection was closed")
+                    continue
+                try:
+                    length = connection.socket.recv_into(buffer)
+                    if not length:
+                        self._lost(connection, "the server closed the connection")
+                        continue
+                    reply = connection.wire.feed(view[:length])
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    self._lost(connection, error.strerror or str(error))
+                    continue
+                except OperationFailed as error:
+                    self._fail(connection, error)
+                    continue
+                if reply is PENDING:
+                    continue
+                end = clock()
+                operation = connection.operation
+                if operation is None:
+                    self._lost(connection, "an answer came that nobody asked for")
+                    continue
+                waiting[connection.index] = 0
+                connection.last = end
+                latency = end - connection.begin
+                shape = type(operation)
+                if shape is Get:
+                    if reply is None:
+                        missed(latency)
+                    else:
+                        got(latency)
+                        self._read_bytes += len(reply)
+                elif shape is Put:
+                    stored(latency)
+                else:
+                    outcomes = recorder.outcomes(operation.label)
+                    found = outcomes.ok
+                    if reply is None and shape is not Add and shape is not Delete:
+                        found = outcomes.miss
+                    found.append(latency)
+                ready.append((connection, reply))
+            if ready:
+                for connection, reply in ready:
+                    self._go_on(connection, reply)
+                ready.clear()
+            now = clock()
+            if now >= check_at:
+                check_at = now + TICK_NS
+                self._tick(now)
+
+    def _go_on(self, connection: Connection, reply: Any) -> None:
+        """Let the client compute, and send what it asks next."""
+        connection.operation = None
+        if self._control.stopping:
+            self._finish(connection, {})
+            return
+        started = perf_counter_ns()
+        try:
+            if connection.error is not None:
+                error, connection.error = connection.error, None
+                operation = connection.client.throw(error)
+            else:
+                operation = connection.client.send(reply)
+        except StopIteration as ended:
+            self._finish(connection, ended.value or {})
+            return
+        self._attempted += 1
+        connection.operation = operation
+        try:
+            data = connection.wire.encode(operation)
+        except OperationFailed as error:
+            connection.begin = perf_counter_ns()
+            self._fail(connection, error)
+            return
+        if type(operation) is Put:
+            self._written_bytes += len(operation.value)
+        begin = perf_counter_ns()
+        self._recorder.work_ns += begin - started
+        connection.begin = self._recorder.waiting[connection.index] = begin
+        if not connection.first:
+            connection.first = begin
+        try:
+            sent = connection.socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._lost(connection, error.strerror or str(error))
+            return
+        if sent < len(data):
+            connection.rest = memoryview(data)[sent:]
+            self._poller.modify(
+                connection.socket.fileno(), select.EPOLLIN | select.EPOLLOUT
+            )
+
+    def _send_rest(self, connection: Connection) -> None:
+        rest = connection.rest
+        if rest is None:
+            return
+        try:
+            sent = connection.socket.send(rest)
+        except BlockingIOError:
+            return
+        except OSError:
+            return  # reading will tell what happened
+        connection.rest = rest[sent:] if sent < len(rest) else None
+        if connection.rest is None:
+            self._poller.modify(connection.socket.fileno(), select.EPOLLIN)
+
+    def _finish(self, connection: Connection, figures: Figures) -> None:
+        self.figures.append(figures)
+        self._forget(connection)
+        connection.client.close()
+        self._recorder.waiting[connection.index] = 0
+        if connection.first:
+            self._recorder.client_ended(
+                connection.first, connection.last or connection.first
+            )
+
+    def _forget(self, connection: Connection) -> None:
+        file = connection.socket.fileno()
+        if file >= 0:
+            self._by_file.pop(file, None)
+            self._poller.unregister(file)
+            connection.socket.close()
+
+    def _lost(self, connection: Connection, reason: str) -> None:
+        self._fail(connection, OperationFailed("disconnected", reason, broken=True))
+
+    def _fail(self, connection: Connection, error: OperationFailed) -> None:
+        """Count one failed operation; go on, or first connect anew."""
+        now = perf_counter_ns()
+        connection.last = now
+        if connection.operation is not None:
+            self._recorder.failed(
+                connection.operation.label, error, now - connection.begin, now
+            )
+            connection.error = error
+        self._recorder.waiting[connection.index] = 0
+        connection.operation = None
+        if error.kind == "no-space":
+            raise StoreGone(error.message, hint=error.hint)
+        if error.broken:
+            self._forget(connection)
+            connection.rest = None
+            connection.down_since = connection.retry_at = now
+            connection.back_off_s = FIRST_BACK_OFF_S
+            self._down.append(connection)
+        elif connection.error is not None:
+            self._go_on(connection, None)
+
+    def _tick(self, now: int) -> None:
+        self._recorder.flush(self._attempted, self._read_bytes, self._written_bytes)
+        self._attempted = self._read_bytes = self._written_bytes = 0
+        for connection in list(self._by_file.values()):
+            asked = connection.operation is not None
+            if asked and now - connection.begin > self._timeout_ns:
+                text = f"no answer within {self._timeout_ns / 1e9:g} s"
+                self._fail(connection, OperationFailed("timeout", text, broken=True))
+        if self._down:
+            self._reconnect(now)
+        if self._control.stopping:
+            self._stop(now)
+
+    def _reconnect(self, now: int) -> None:
+        for connection in list(self._down):
+            if connection.retry_at > now:
+                continue
+            try:
+                connection.socket, connection.wire = self._connect()
+            except StoreError as error:
+                if now - connection.down_since > GIVE_UP_S * 1e9:
+                    raise StoreGone(
+                        f"{error.message}; gone for {GIVE_UP_S:.0f} s", hint=error.hint
+                    ) from None
+                connection.retry_at = now + int(connection.back_off_s * 1e9)
+                connection.back_off_s = min(
+                    2 * connection.back_off_s, LONGEST_BACK_OFF_S
+                )
+                # One refusal is enough a turn: the others would only repeat it.
+                return
+            connection.socket.setblocking(False)
+            self._down.remove(connection)
+            self._recorder.reconnects += 1
+            file = connection.socket.fileno()
+            self._by_file[file] = connection
+            self._poller.register(file, select.EPOLLIN)
+            self._go_on(connection, None)
+
+    def _stop(self, now: int) -> None:
+        """Leave the clients that do not wait; after a grace, the others too."""
+        if not self._stop_by:
+            self._stop_by = now + STOP_GRACE_NS
+        for connection in self._down:
+            self.figures.append({})
+            connection.client.close()
+        self._down.clear()
+        for connection in list(self._by_file.values()):
+            if connection.operation is None or now >= self._stop_by:
+                if connection.operation is not None:
+                    self._recorder.abandon(now - connection.begin)
+                self._finish(connection, {})
+
+    def close(self, connections: Sequence[Connection]) -> None:
+        """Close what is still open and hand over the last counts."""
+        for connection in connections:
+            if connection.operation is not None and connection.socket.fileno() >= 0:
+                self._recorder.abandon(perf_counter_ns() - connection.begin)
+            with contextlib.suppress(OSError):
+                connection.socket.close()
+            connection.client.close()
+        self._poller.close()
+        self._recorder.flush(self._attempted, self._read_bytes, self._written_bytes)
+
+

@@ -1,0 +1,240 @@
+"""LevelDB in the worker process, through plyvel.
+
+Values stand under ``v<key>``. ``add`` uses what LevelDB is good at: many small
+keys and an atomic write batch, instead of rewriting a whole record. One counter
+stands under ``c<key length><key><name>`` as decimal text, so that the counters of
+a record lie side by side and one short scan reads them.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import struct
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar
+
+import plyvel
+
+from kvtui.errors import OperationFailed, StoreUnavailable
+from kvtui.stores.operations import prefix
+from kvtui.stores.store import ADD, SCAN, Settings, Store, StoreInfo
+
+_open_directories: set[str] = set()
+_opening = Lock()
+_STRIPES = 64
+_WIPE_BATCH = 10_000
+
+
+class LevelDbStore(Store):
+    """One LevelDB, shared by the threads of one process.
+
+    Settings: ``directory`` (required), ``write_buffer_mb`` (64), ``cache_mb``
+    (128), ``sync`` (False: writes reach the OS cache, not the disk),
+    ``compression`` (``snappy`` or ``none``).
+    """
+
+    kind: ClassVar[str] = "leveldb"
+    shared_by_threads: ClassVar[bool] = True
+    capabilities: ClassVar[frozenset[str]] = frozenset({ADD, SCAN})
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.directory = Path(str(settings["directory"]))
+        self._sync = bool(settings.get("sync", False))
+        self._compression = str(settings.get("compression", "snappy"))
+        self._process_id = 0
+        self._database: Any = None
+        self._real_path = ""
+        self._adding = tuple(Lock() for _ in range(_STRIPES))
+
+    def open(self) -> None:
+        """Open, creating the directory. Refuses a second handle in this process.
+
+        LevelDB itself refuses too, but its refusal lets go of the first handle's
+        lock, and another process could then write at the same time.
+        """
+        if self._compression not in ("snappy", "none"):
+            raise StoreUnavailable(
+                f"leveldb: compression must be snappy or none, not {self._compression}"
+            )
+        real_path = os.path.realpath(self.directory)
+        with _opening:
+            if real_path in _open_directories:
+                raise StoreUnavailable(
+                    f"leveldb: {self.directory} is already open in this process"
+                )
+            _open_directories.add(real_path)
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._database = plyvel.DB(
+                str(self.directory),
+                create_if_missing=True,
+                write_buffer_size=self._megabytes("write_buffer_mb", 64),
+                lru_cache_size=self._megabytes("cache_mb", 128),
+                compression=self._compression if self._compression != "none" else None,
+            )
+        except (plyvel.Error, OSError, ValueError) as error:
+            with _opening:
+                _open_directories.discard(real_path)
+            raise StoreUnavailable(
+                f"leveldb: {self.directory} cannot be opened: {error}",
+                hint="another process may have it open, or the disk may be full",
+            ) from error
+        self._real_path = real_path
+        self._process_id = os.getpid()
+
+    def _megabytes(self, name: str, default: int) -> int:
+        return int(float(self.settings.get(name, default)) * 1_000_000)
+
+    def close(self) -> None:
+        """Close the handle."""
+        if self._database is not None and self._process_id == os.getpid():
+            self._database.close()
+            with _opening:
+                _open_directories.discard(self._real_path)
+        self._database = None
+
+    def _ours(self) -> Any:
+        if self._database is None:
+            raise OperationFailed("disconnected", "leveldb is not open", broken=True)
+        if self._process_id != os.getpid():
+            # Both processes would write, and one's writes would be lost in silence.
+            raise OperationFailed(
+                "unsupported", "leveldb was opened by another process", broken=True
+            )
+        return self._database
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value under ``key``; None is a miss."""
+        try:
+            value: bytes | None = self._ours().get(b"v" + key)
+        except plyvel.Error as error:
+            raise _failed(error) from error
+        return value
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """A blind write."""
+        try:
+            self._ours().put(b"v" + key, value, sync=self._sync)
+        except plyvel.Error as error:
+            raise _failed(error) from error
+
+    def delete(self, key: bytes) -> bool:
+        """Remove value and counters."""
+        database = self._ours()
+        try:
+            there = database.get(b"v" + key) is not None
+            with database.write_batch(transaction=True, sync=self._sync) as batch:
+                batch.delete(b"v" + key)
+                for name in database.iterator(
+                    prefix=_counter_prefix(key), include_value=False
+                ):
+                    there = True
+                    batch.delete(name)
+        except plyvel.Error as error:
+            raise _failed(error) from error
+        return there
+
+    def add(self, key: bytes, counts: tuple[tuple[bytes, int], ...]) -> None:
+        """Read the named counters, write them all in one batch."""
+        database, start = self._ours(), _counter_prefix(key)
+        try:
+            with self._adding[hash(key) % _STRIPES]:
+                batch = database.write_batch(sync=self._sync)
+                for name, amount in counts:
+                    full = start + name
+                    old = database.get(full)
+                    new = amount if old is None else int(old) + amount
+                    batch.put(full, b"%d" % new)
+                batch.write()
+        except plyvel.Error as error:
+            raise _failed(error) from error
+
+    def counts(self, key: bytes) -> dict[bytes, int] | None:
+        """One scan over the record's counters."""
+        start = _counter_prefix(key)
+        try:
+            found = {
+                name[len(start) :]: int(value)
+                for name, value in self._ours().iterator(prefix=start)
+            }
+        except plyvel.Error as error:
+            raise _failed(error) from error
+        return found or None
+
+    def scan(self, key: bytes, count: int) -> list[tuple[bytes, bytes]]:
+        """Pairs in key order."""
+        try:
+            found: list[tuple[bytes, bytes]] = []
+            for name, value in self._ours().iterator(start=b"v" + key, stop=b"w"):
+                if len(found) >= count:
+                    break
+                found.append((name[1:], value))
+        except plyvel.Error as error:
+            raise _failed(error) from error
+        return found
+
+    def info(self) -> StoreInfo:
+        """Settings in force; plyvel's wheels bring LevelDB 1.23 (its changelog)."""
+        return StoreInfo(
+            f"plyvel {importlib.metadata.version('plyvel')}",
+            f"embedded, {self.directory.name}",
+            "fsync at each write" if self._sync else "OS cache (sync off)",
+            "calls",
+            memory_limit=(
+                f"write buffer {self.settings.get('write_buffer_mb', 64)} MB,"
+                f" cache {self.settings.get('cache_mb', 128)} MB"
+            ),
+            compression=self._compression,
+        )
+
+    def _keys(self, namespace: str) -> Any:
+        start = prefix(namespace)
+        database = self._ours()
+        yield from database.iterator(prefix=b"v" + start, include_value=False)
+        for name in database.iterator(prefix=b"c", include_value=False):
+            if name[5:].startswith(start):
+                yield name
+
+    def count(self, namespace: str) -> int:
+        """How many records kvtui has: values, and records made of counters."""
+        records: set[bytes] = set()
+        for name in self._keys(namespace):
+            if name[:1] == b"v":
+                records.add(name[1:])
+            else:
+                (length,) = struct.unpack(">I", name[1:5])
+                records.add(name[5 : 5 + length])
+        return len(records)
+
+    def wipe(self, namespace: str) -> int:
+        """Remove kvtui's keys under ``namespace``."""
+        removed = self.count(namespace)
+        names: list[bytes] = []
+        for name in self._keys(namespace):
+            names.append(name)
+            if len(names) >= _WIPE_BATCH:
+                self._remove(names)
+                names = []
+        self._remove(names)
+        return removed
+
+    def _remove(self, names: list[bytes]) -> None:
+        with self._ours().write_batch() as batch:
+            for name in names:
+                batch.delete(name)
+
+
+def _counter_prefix(key: bytes) -> bytes:
+    return b"c" + struct.pack(">I", len(key)) + key
+
+
+def _failed(error: Exception) -> OperationFailed:
+    text = f"leveldb: {error}"
+    if "No space left" in text:
+        return OperationFailed(
+            "no-space", text, hint="the disk of the run's folder is full", broken=True
+        )
+    return OperationFailed("server-error", text)

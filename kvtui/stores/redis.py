@@ -1,0 +1,407 @@
+"""Redis and Valkey, by unix socket, TCP or TLS: through redis-py, or on the wire.
+
+redis-py connects and authenticates either way. ``client=driver`` then measures
+what an application with redis-py sees; ``client=wire`` takes over the socket and
+speaks RESP2 itself, with hiredis to parse.
+
+One operation sends: get → ``GET``; put → ``SET``; add → one pipelined
+``HINCRBY`` a counter; counts → ``HGETALL``; delete → ``UNLINK``.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import hiredis
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from kvtui.errors import ConfigError, OperationFailed, StoreError, StoreUnavailable
+from kvtui.stores.operations import (
+    Add,
+    Counts,
+    Delete,
+    Get,
+    Operation,
+    Put,
+    prefix,
+)
+from kvtui.stores.store import (
+    ADD,
+    PENDING,
+    Settings,
+    StoreInfo,
+    Wire,
+    WireStore,
+    unsupported,
+)
+
+DEFAULT_TIMEOUT_S = 10.0
+_SCAN_COUNT = 1000
+
+
+class RedisStore(WireStore):
+    """One connection to a Redis or Valkey server.
+
+    Settings: ``path`` of a unix socket, or ``host`` and ``port``; ``database``
+    (0), ``username``, ``password_env`` or ``password_file``, ``tls``,
+    ``timeout_s`` for connecting and for every reply (10).
+    """
+
+    kind: ClassVar[str] = "redis"
+    capabilities: ClassVar[frozenset[str]] = frozenset({ADD})
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._client: Any = None
+        self._where = _where(settings)
+
+    def open(self) -> None:
+        """Connect; the first command proves that the server answers."""
+        try:
+            self._client = redis.Redis(
+                connection_pool=redis.ConnectionPool(
+                    connection_class=_connection_class(self.settings),
+                    **_connection_arguments(self.settings),
+                ),
+                single_connection_client=True,
+            )
+            self._client.ping()
+        except (redis.RedisError, OSError) as error:
+            self._client = None
+            raise _unavailable(self._where, error) from None
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._client is not None:
+            self._client.close()
+            self._client.connection_pool.disconnect()
+            self._client = None
+
+    def get(self, key: bytes) -> bytes | None:
+        """GET."""
+        try:
+            value: bytes | None = self._connected().get(key)
+        except (redis.RedisError, OSError) as error:
+            raise self._failed(error) from None
+        return value
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """SET, acknowledged."""
+        try:
+            self._connected().set(key, value)
+        except (redis.RedisError, OSError) as error:
+            raise self._failed(error) from None
+
+    def delete(self, key: bytes) -> bool:
+        """UNLINK."""
+        try:
+            return bool(self._connected().unlink(key))
+        except (redis.RedisError, OSError) as error:
+            raise self._failed(error) from None
+
+    def add(self, key: bytes, counts: tuple[tuple[bytes, int], ...]) -> None:
+        """HINCRBY for each counter, in one pipeline."""
+        try:
+            pipeline = self._connected().pipeline(transaction=False)
+            for name, amount in counts:
+                pipeline.hincrby(key, name, amount)
+            pipeline.execute()
+        except (redis.RedisError, OSError) as error:
+            raise self._failed(error) from None
+
+    def counts(self, key: bytes) -> dict[bytes, int] | None:
+        """HGETALL."""
+        try:
+            found = self._connected().hgetall(key)
+        except (redis.RedisError, OSError) as error:
+            raise self._failed(error) from None
+        return {name: int(value) for name, value in found.items()} or None
+
+    def wire(self) -> tuple[socket.socket, Wire]:
+        """Connect through redis-py, then take over its socket."""
+        connection = _connection_class(self.settings)(
+            **_connection_arguments(self.settings)
+        )
+        try:
+            connection.connect()
+        except (redis.RedisError, OSError) as error:
+            raise _unavailable(self._where, error) from None
+        # redis-py offers no public way to let go of a connected socket.
+        taken: socket.socket = connection._sock
+        connection._sock = None
+        return taken, RedisWire()
+
+    def info(self) -> StoreInfo:
+        """From INFO, CONFIG GET and the live socket."""
+        try:
+            client = self._connected()
+            found = client.info()
+            config = self._config()
+            peer = client.connection._sock.getpeername()
+        except (redis.RedisError, OSError) as error:
+            raise self._failed(error) from None
+        appending = int(found.get("aof_enabled", 0))
+        saving = config.get("save", "")
+        if appending:
+            durability = f"append-only file, fsync {config.get('appendfsync', '?')}"
+        elif saving:
+            durability = f"memory, snapshots ({saving})"
+        else:
+            durability = "memory (no save, no append-only file)"
+        limit = int(found.get("maxmemory", 0))
+        server = "Valkey" if "valkey_version" in found else "Redis"
+        version = found.get("valkey_version") or found.get("redis_version", "?")
+        local = isinstance(peer, str) or peer[0] in ("127.0.0.1", "::1")
+        return StoreInfo(
+            f"{server} {version}",
+            peer if isinstance(peer, str) and peer else _address(peer, self._where),
+            durability,
+            self._driver(),
+            memory_limit=f"{limit} bytes" if limit else "none",
+            eviction=str(found.get("maxmemory_policy", "")),
+            process_id=int(found["process_id"]) if local else None,
+            details={
+                "evicted_keys": str(found.get("evicted_keys", "")),
+                "io_threads": config.get("io-threads", ""),
+                "maxclients": config.get("maxclients", ""),
+                "protocol": "RESP2",
+            },
+        )
+
+    def _driver(self) -> str:
+        version = importlib.metadata.version("redis")
+        parser = f"hiredis {importlib.metadata.version('hiredis')}"
+        if self.settings.get("client", "wire") == "driver":
+            return f"driver, redis-py {version}, {parser}"
+        return f"wire, {parser}"
+
+    def _config(self) -> dict[str, str]:
+        try:
+            return dict(
+                self._connected().config_get(
+                    "save", "appendfsync", "io-threads", "maxclients"
+                )
+            )
+        except redis.ResponseError:
+            return {}  # CONFIG may be forbidden on a managed server.
+
+    def count(self, namespace: str) -> int:
+        """How many keys kvtui has, by SCAN."""
+        return sum(1 for _ in self._keys(namespace))
+
+    def wipe(self, namespace: str) -> int:
+        """SCAN for kvtui's own keys and UNLINK them; never FLUSHALL."""
+        removed = 0
+        batch: list[bytes] = []
+        try:
+            for key in self._keys(namespace):
+                batch.append(key)
+                if len(batch) >= _SCAN_COUNT:
+                    removed += self._connected().unlink(*batch)
+                    batch = []
+            if batch:
+                removed += self._connected().unlink(*batch)
+        except (redis.RedisError, OSError) as error:
+            raise self._failed(error) from None
+        return removed
+
+    def _keys(self, namespace: str) -> Iterable[bytes]:
+        pattern = prefix(namespace) + b"*"
+        found: Iterable[bytes] = self._connected().scan_iter(pattern, _SCAN_COUNT)
+        # SCAN may return a key more than once.
+        return set(found)
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            raise OperationFailed(
+                "disconnected", f"redis at {self._where} is not connected", broken=True
+            )
+        return self._client
+
+    def _failed(self, error: Exception) -> StoreError:
+        return failed(self._where, error)
+
+
+class RedisWire(Wire):
+    """RESP2 for one connection, one operation at a time."""
+
+    def __init__(self) -> None:
+        self._reader = hiredis.Reader(notEnoughData=PENDING)
+        self._wanted = 1
+        self._replies: list[Any] = []
+        self._shape: type[Operation] = Get
+
+    def encode(self, operation: Operation) -> bytes:
+        """The command, or for ``Add`` a pipeline of them."""
+        key = operation.key
+        self._shape = type(operation)
+        if isinstance(operation, Get):
+            return b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(key), key)
+        if isinstance(operation, Put):
+            value = operation.value
+            return b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
+                len(key),
+                key,
+                len(value),
+                value,
+            )
+        if isinstance(operation, Add):
+            self._wanted = len(operation.counts)
+            self._replies = []
+            start = b"*4\r\n$7\r\nHINCRBY\r\n$%d\r\n%b\r\n" % (len(key), key)
+            return b"".join(
+                [
+                    b"%b$%d\r\n%b\r\n$%d\r\n%d\r\n"
+                    % (start, len(name), name, len(b"%d" % amount), amount)
+                    for name, amount in operation.counts
+                ]
+            )
+        if isinstance(operation, Counts):
+            return b"*2\r\n$7\r\nHGETALL\r\n$%d\r\n%b\r\n" % (len(key), key)
+        if isinstance(operation, Delete):
+            return b"*2\r\n$6\r\nUNLINK\r\n$%d\r\n%b\r\n" % (len(key), key)
+        raise unsupported("redis", operation.label)
+
+    def feed(self, data: memoryview) -> Any:
+        """The reply once whole."""
+        try:
+            self._reader.feed(data)
+            reply = self._reader.gets()
+        except hiredis.ProtocolError as error:
+            raise OperationFailed(
+                "protocol", f"redis sent no RESP: {error}", broken=True
+            ) from None
+        if reply is PENDING:
+            return PENDING
+        shape = self._shape
+        if shape is Add:
+            return self._feed_add(reply)
+        if isinstance(reply, hiredis.ReplyError):
+            raise server_error(reply)
+        if shape is Get:
+            if reply is None or isinstance(reply, bytes):
+                return reply
+        elif shape is Put:
+            if reply == b"OK":
+                return None
+        elif shape is Counts:
+            if isinstance(reply, list):
+                pairs = iter(reply)
+                return {name: int(next(pairs)) for name in pairs} or None
+        elif isinstance(reply, int):
+            return bool(reply)
+        raise OperationFailed(
+            "protocol",
+            f"redis answered {shape.__name__.lower()} with {reply!r:.60}",
+            broken=True,
+        )
+
+    def _feed_add(self, reply: Any) -> Any:
+        while reply is not PENDING:
+            self._replies.append(reply)
+            if len(self._replies) == self._wanted:
+                break
+            reply = self._reader.gets()
+        if len(self._replies) < self._wanted:
+            return PENDING
+        for each in self._replies:
+            if isinstance(each, hiredis.ReplyError):
+                raise server_error(each)
+        return None
+
+
+def _where(settings: Settings) -> str:
+    if settings.get("path"):
+        return str(settings["path"])
+    host = str(settings.get("host", "127.0.0.1")).strip("[]")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{shown}:{settings.get('port', 6379)}"
+
+
+def _address(peer: Any, where: str) -> str:
+    if not isinstance(peer, tuple):
+        return where
+    host = f"[{peer[0]}]" if ":" in peer[0] else peer[0]
+    return f"{host}:{peer[1]}"
+
+
+def _connection_class(settings: Settings) -> Any:
+    if settings.get("path"):
+        return redis.UnixDomainSocketConnection
+    return redis.SSLConnection if settings.get("tls") else redis.Connection
+
+
+def _connection_arguments(settings: Settings) -> dict[str, Any]:
+    timeout_s = float(settings.get("timeout_s", DEFAULT_TIMEOUT_S))
+    arguments: dict[str, Any] = {
+        "db": int(settings.get("database", 0)),
+        "username": settings.get("username"),
+        "password": _password(settings),
+        "socket_timeout": timeout_s,
+        "protocol": 2,
+        # A retry inside the driver would run a command twice and hide a failure.
+        "retry": Retry(NoBackoff(), 0),
+        "retry_on_error": [],
+    }
+    if settings.get("path"):
+        arguments["path"] = str(settings["path"])
+        return arguments
+    arguments["host"] = str(settings.get("host", "127.0.0.1")).strip("[]")
+    arguments["port"] = int(settings.get("port", 6379))
+    arguments["socket_connect_timeout"] = min(3.0, timeout_s)
+    return arguments
+
+
+def _password(settings: Settings) -> str | None:
+    name = settings.get("password_env")
+    if name:
+        found = os.environ.get(str(name))
+        if found is None:
+            raise ConfigError(f"the environment has no {name}, which redis needs")
+        return found
+    file = settings.get("password_file")
+    if file:
+        try:
+            return Path(str(file)).read_text("utf-8").rstrip("\r\n")
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+    return None
+
+
+def _unavailable(where: str, error: Exception) -> StoreUnavailable:
+    text = str(error)
+    hint = "is the server running, and is this its address?"
+    if isinstance(error, redis.AuthenticationError) or "NOAUTH" in text:
+        hint = "name the password: password_env=NAME or password_file=FILE"
+    elif isinstance(error, redis.TimeoutError):
+        hint = "the server did not answer in time; it may be loading or frozen"
+    elif "max number of clients" in text:
+        hint = "raise the server's maxclients, or use fewer --clients"
+    return StoreUnavailable(f"redis at {where}: {text}", hint=hint)
+
+
+def failed(where: str, error: Exception) -> StoreError:
+    """A driver's exception as one failed operation."""
+    text = f"redis at {where}: {error}"
+    if isinstance(error, redis.TimeoutError):
+        return OperationFailed("timeout", text, broken=True)
+    if isinstance(error, redis.ResponseError):
+        return server_error(error)
+    if isinstance(error, ConnectionRefusedError) or "refused" in text:
+        return OperationFailed("refused", text, broken=True)
+    return OperationFailed("disconnected", text, broken=True)
+
+
+def server_error(error: Exception) -> OperationFailed:
+    """An error reply; the connection goes on."""
+    text = str(error)
+    word = text.split(" ", 1)[0]
+    kind = "no-space" if word in ("OOM", "MISCONF") else "server-error"
+    return OperationFailed(kind, f"redis: {text}")

@@ -1,0 +1,239 @@
+"""Private servers: started for one trial, on a unix socket or loopback, and gone.
+
+A server is a child of the process that starts it and dies with it (PDEATHSIG on
+Linux). It is ready only when a real write and read worked *and* the answering
+process is the child, so that a foreign server on the same port is never taken for
+ours. Stopping is: ask, wait, kill after a limit, and only then remove its files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from kvtui.errors import KvtuiError, StoreUnavailable
+from kvtui.stores import registry
+from kvtui.stores.store import Settings
+
+READY_LIMIT_S: Final = 20.0
+STOP_LIMIT_S: Final = 5.0
+SOCKET_PATH_LIMIT: Final = 107
+"""Bytes in a unix socket's path (unix(7)); some servers cut a longer one."""
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class PrivateServer(ABC):
+    """One server program, run for one trial in ``directory``."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, directory: Path, settings: Settings) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.log = directory / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._short_directory: Path | None = None
+
+    @abstractmethod
+    def command(self, program: str) -> list[str]:
+        """The command line; it may choose socket and port first."""
+
+    @abstractmethod
+    def connect_settings(self) -> dict[str, Any]:
+        """Settings under which an adapter reaches this server."""
+
+    @property
+    def process_id(self) -> int | None:
+        """The server's, while it runs."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> dict[str, Any]:
+        """Start and wait until it has written and read; how to connect.
+
+        Raises StoreUnavailable with the server's last lines.
+        """
+        kind = registry.kind(self.kind)
+        program = registry.find_program(kind.servers)
+        if program is None:
+            raise StoreUnavailable(
+                f"{kind.servers[0]} is not installed", hint=kind.install
+            )
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        words = self.command(program)
+        with self.log.open("ab") as log:
+            os.chmod(self.log, 0o600)
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self.connect_settings()
+
+    def _wait_until_ready(self) -> None:
+        limit = time.monotonic() + READY_LIMIT_S
+        problem = "no answer"
+        while time.monotonic() < limit:
+            died = self.death()
+            if died:
+                raise StoreUnavailable(
+                    f"{self.kind}: the private server {died}: {self.last_lines()}"
+                )
+            try:
+                self._try()
+            except KvtuiError as error:
+                problem = error.message
+                time.sleep(0.005)
+            else:
+                return
+        raise StoreUnavailable(
+            f"{self.kind}: the private server was not ready within"
+            f" {READY_LIMIT_S:.0f} s ({problem}): {self.last_lines()}"
+        )
+
+    def _try(self) -> None:
+        store = registry.adapter(self.kind)(self.connect_settings())
+        key, value = b"kvtui:ready:probe", os.urandom(8)
+        store.open()
+        try:
+            answering = store.info().process_id
+            if answering not in (None, self.process_id):
+                raise StoreUnavailable(
+                    f"another server (process {answering}) answers there"
+                )
+            store.put(key, value)
+            if store.get(key) != value:
+                raise StoreUnavailable("it did not keep the first value")
+            store.delete(key)
+        finally:
+            store.close()
+
+    def death(self) -> str | None:
+        """How the server ended, in words; None while it runs."""
+        if self._process is None or self._process.poll() is None:
+            return None
+        code = self._process.returncode
+        if code < 0:
+            return f"was ended by {signal.Signals(-code).name}"
+        return f"ended with status {code}"
+
+    def last_lines(self, number: int = 3) -> str:
+        """The end of its log, on one line."""
+        try:
+            text = self.log.read_bytes()[-4000:].decode("utf-8", "replace")
+        except OSError:
+            return "no log"
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return " / ".join(lines[-number:]) or "it printed nothing"
+
+    def stop(self) -> None:
+        """Ask it to end, wait, kill it after a limit; then remove its socket."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(STOP_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._short_directory is not None:
+            shutil.rmtree(self._short_directory, ignore_errors=True)
+            self._short_directory = None
+
+    def socket_path(self, name: str) -> Path:
+        """A place for a unix socket that is short enough for every server."""
+        path = self.directory / name
+        if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
+            return path
+        if self._short_directory is None:
+            self._short_directory = Path(tempfile.mkdtemp(prefix="kvtui-"))
+        return self._short_directory / name
+
+
+class RedisServer(PrivateServer):
+    """redis-server or valkey-server: memory only, nothing saved."""
+
+    kind: ClassVar[str] = "redis"
+
+    def __init__(self, directory: Path, settings: Settings) -> None:
+        super().__init__(directory, settings)
+        self._port = 0
+        self._path: Path | None = None
+
+    def command(self, program: str) -> list[str]:
+        """A unix socket of mode 700, or a free port on 127.0.0.1."""
+        if self.settings.get("transport") == "tcp":
+            self._port = free_port()
+            listen = ["--port", str(self._port), "--bind", "127.0.0.1"]
+        else:
+            self._path = self.socket_path("redis.sock")
+            with contextlib.suppress(FileNotFoundError):
+                self._path.unlink()
+            listen = ["--port", "0", "--unixsocket", str(self._path)]
+            listen += ["--unixsocketperm", "700"]
+        return [
+            program,
+            *listen,
+            "--dir",
+            str(self.directory),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--maxclients",
+            "20000",
+            "--daemonize",
+            "no",
+        ]
+
+    def connect_settings(self) -> dict[str, Any]:
+        """The socket or the port, beside the settings asked for."""
+        asked = {k: v for k, v in self.settings.items() if k != "transport"}
+        if self._path is not None:
+            return {**asked, "path": str(self._path)}
+        return {**asked, "host": "127.0.0.1", "port": self._port}
+
+
+SERVERS: Final[dict[str, type[PrivateServer]]] = {"redis": RedisServer}
+
+
+def private_server(kind: str, directory: Path, settings: Settings) -> PrivateServer:
+    """The private server of a kind; StoreUnavailable where kvtui has none."""
+    try:
+        return SERVERS[kind](directory, settings)
+    except KeyError:
+        raise StoreUnavailable(f"kvtui cannot start a {kind} server") from None
+
+
+def free_port() -> int:
+    """A TCP port on 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent is gone (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
