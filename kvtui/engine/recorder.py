@@ -255,5 +255,3 @@ class Recorder:
         """Age of the operation that waits longest; 0 when none waits."""
         began = min((each for each in self.waiting if each), default=0)
         return max(0, clock() - began) if began else 0
-
-

@@ -356,5 +356,3 @@ class _Loop:
             connection.client.close()
         self._poller.close()
         self._recorder.flush(self._attempted, self._read_bytes, self._written_bytes)
-
-

@@ -1,1 +1,1 @@
-"""."""
+"""What is asked of a store: the workloads."""

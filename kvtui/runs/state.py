@@ -82,6 +82,7 @@ class TrialState:
     written_bytes: int = 0
     started_s: float = 0.0
     phase_started_s: float = 0.0
+    measure_started_s: float = 0.0
     finished_s: float | None = None
     outcome: TrialOutcome | None = None
     reason: str = ""
@@ -244,6 +245,8 @@ def _apply_to_trial(
         case PhaseStarted():
             trial.phase, trial.phase_started_s = event.phase, event.at_s
             trial.progress = None
+            if event.phase == "measure":
+                trial.measure_started_s = event.at_s
         case StoreSeen():
             trial.seen = event
         case Interval():

@@ -1,0 +1,130 @@
+"""What runner and worker say to each other.
+
+A worker is a plain function of a plan, a way to emit reports and a way to hear
+orders. These are the values; :mod:`kvtui.engine.channel` carries them over pipes
+today. Times are offsets from the worker's own start of the phase, so nothing here
+needs a clock, a path or a pipe that another machine would not share.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from kvtui.jobs.workload import Findings
+from kvtui.runs.events import OperationInterval
+from kvtui.stores.store import StoreInfo
+
+
+class WorkerPlan(Struct, frozen=True, tag=True):
+    """A worker's share of a trial; the first thing it is told."""
+
+    worker: int
+    kind: str
+    settings: dict[str, Any]
+    """Of the store, as they reach it now."""
+    mode: str
+    """``wire`` or ``calls``."""
+    mine: tuple[int, ...]
+    """Which clients are this worker's."""
+    clients: int
+    """Over all workers."""
+    workload: str
+    parameters: dict[str, Any]
+    prepared: str
+    """Where the workload's prepared input is."""
+    timeout_s: float
+
+
+class Go(Struct, frozen=True, tag=True):
+    """Start measuring."""
+
+
+class Verify(Struct, frozen=True, tag=True):
+    """Read everything back."""
+
+
+class Stop(Struct, frozen=True, tag=True):
+    """Finish what is outstanding, and no more."""
+
+
+class Finish(Struct, frozen=True, tag=True):
+    """Disconnect and end."""
+
+
+Order: TypeAlias = WorkerPlan | Go | Verify | Stop | Finish
+
+
+class Ready(Struct, frozen=True, tag=True):
+    """Every client is connected and has its share of the work."""
+
+    info: StoreInfo
+    total: int
+
+
+class Report(Struct, frozen=True, tag=True):
+    """One interval of one worker."""
+
+    index: int
+    start_s: float
+    length_s: float
+    operations: dict[str, OperationInterval]
+    done: int
+    total: int
+    read_bytes: int
+    written_bytes: int
+    cpu_s: float
+    oldest_waiting_s: float
+
+
+class FaultSeen(Struct, frozen=True, tag=True):
+    """The first failure of its kind in this worker."""
+
+    operation: str
+    kind: str
+    message: str
+    phase_s: float
+
+
+class MeasuredPart(Struct, frozen=True, tag=True):
+    """This worker's clients have ended."""
+
+    first_s: float
+    last_s: float
+    attempted: int
+    finished: int
+    unfinished: int
+    oldest_unfinished_s: float
+    client_work_s: float
+    store_s: float
+    reconnects: int
+    figures: dict[str, int]
+    stopped: bool
+    gone: str = ""
+    """Why the store is gone, if it is."""
+
+
+class Kept(Struct, frozen=True, tag=True):
+    """Copies of records read back."""
+
+    records: list[tuple[int, bytes]]
+
+
+class VerifiedPart(Struct, frozen=True, tag=True):
+    """What verifying has found so far, and at its end."""
+
+    findings: Findings
+    finished: bool
+
+
+class Failed(Struct, frozen=True, tag=True):
+    """This worker cannot go on."""
+
+    reason: str
+    hint: str = ""
+
+
+Message: TypeAlias = (
+    Ready | Report | FaultSeen | MeasuredPart | Kept | VerifiedPart | Failed
+)

@@ -1,0 +1,143 @@
+"""The record of a page, as the store holds it.
+
+Compact JSON, keys in this order, co-pages in the order in which they were first
+seen::
+
+    {"page":"http://…/michaeljackson","fans":406,"pages":{"http://…/packers":22}}
+
+:class:`RecordCodec` adds a fan to a record. Decoding and encoding the whole record
+is most of the job's time, so a short list of co-pages is added by patching the
+bytes instead: find each co-page's count, replace its digits, append the new ones.
+The result is byte for byte what decoding and encoding gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+PATCH_UP_TO: Final = 9
+"""Longest profile that is patched in; searching costs more than decoding beyond
+(measured on records of 20 kB: 6.6 µs a search, 65 µs to decode and encode)."""
+
+_PAGES: Final = b',"pages":{'
+_COMMA, _BRACE, _ZERO, _NINE = b",{09"
+
+
+class DamagedRecord(ValueError):
+    """What the store returned is not a record of this page."""
+
+
+class RecordCodec:
+    """Records over a fixed table of pages, which are named by number."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self._quoted: list[bytes | None] = [None] * len(names)
+
+    def quoted(self, page: int) -> bytes:
+        """The page's id as a JSON string."""
+        quoted = self._quoted[page]
+        if quoted is None:
+            quoted = self._quoted[page] = orjson.dumps(self.names[page])
+        return quoted
+
+    def new(self, page: int) -> dict[str, Any]:
+        """The record of a page without fans."""
+        return {"page": self.names[page], "fans": 0, "pages": {}}
+
+    def decode(self, page: int, value: bytes) -> dict[str, Any]:
+        """A record's value; DamagedRecord when it is not this page's."""
+        try:
+            record = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            raise DamagedRecord(f"not JSON: {error}") from None
+        try:
+            if (
+                record["page"] == self.names[page]
+                and isinstance(record["fans"], int)
+                and isinstance(record["pages"], dict)
+            ):
+                return dict(record)
+        except (KeyError, TypeError):
+            pass
+        raise DamagedRecord("not the record of this page")
+
+    def count(self, record: dict[str, Any], page: int, profile: Sequence[int]) -> None:
+        """Add one fan with that profile to a decoded record."""
+        record["fans"] += 1
+        pages, names = record["pages"], self.names
+        get = pages.get
+        for other in profile:
+            if other != page:
+                name = names[other]
+                pages[name] = get(name, 0) + 1
+
+    def grow(self, value: bytes | None, page: int, profile: Sequence[int]) -> bytes:
+        """The record with one more fan; ``value`` is None for the first one."""
+        if value is None:
+            record = self.new(page)
+        else:
+            if len(profile) <= PATCH_UP_TO:
+                patched = self._patch(value, page, profile)
+                if patched is not None:
+                    return patched
+            record = self.decode(page, value)
+        self.count(record, page, profile)
+        return orjson.dumps(record)
+
+    def _patch(self, value: bytes, page: int, profile: Sequence[int]) -> bytes | None:
+        """The grown record, or None where the layout is not ours."""
+        head = b'{"page":%b,"fans":' % self.quoted(page)
+        if not value.startswith(head):
+            return None
+        fans_at = len(head)
+        fans_end = value.find(_PAGES, fans_at, fans_at + 30)
+        if fans_end < 0 or not value.endswith(b"}}"):
+            return None
+        first = fans_end + len(_PAGES)
+        places: list[int] = []
+        added: list[bytes] = []
+        for other in profile:
+            if other != page:
+                needle = self.quoted(other) + b":"
+                at = value.find(needle, first)
+                # A quote inside a longer name has a backslash before it; the
+                # quote that begins a name has a comma or a brace.
+                while at >= 0 and value[at - 1] not in (_COMMA, _BRACE):
+                    at = value.find(needle, at + 1)
+                if at < 0:
+                    added.append(needle + b"1")
+                else:
+                    places.append(at + len(needle))
+        places.sort()
+        parts = [head, b"%d" % (int(value[fans_at:fans_end]) + 1)]
+        at = fans_end
+        for place in places:
+            end = place
+            while _ZERO <= value[end] <= _NINE:
+                end += 1
+            parts.append(value[at:place])
+            parts.append(b"%d" % (int(value[place:end]) + 1))
+            at = end
+        end = len(value) - 2
+        parts.append(value[at:end])
+        if added:
+            if end > first:
+                parts.append(b",")
+            parts.append(b",".join(added))
+        parts.append(b"}}")
+        return b"".join(parts)
+
+    def from_counts(self, page: int, counts: dict[bytes, int]) -> dict[str, Any]:
+        """The record kept as counters: a page's own name counts its fans."""
+        pages = {name.decode(): number for name, number in counts.items()}
+        fans = pages.pop(self.names[page], 0)
+        return {"page": self.names[page], "fans": fans, "pages": pages}
+
+
+def encode(record: dict[str, Any]) -> bytes:
+    """A decoded record as the store holds it."""
+    return orjson.dumps(record)

@@ -1,0 +1,50 @@
+"""Every workload: a static table that imports none of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from kvtui.errors import UsageError
+
+if TYPE_CHECKING:
+    from kvtui.jobs.workload import Workload
+
+
+class WorkloadEntry(Struct, frozen=True):
+    """A workload in words, and where it is."""
+
+    location: str
+    """``module:class``."""
+    sentence: str
+
+
+WORKLOADS: Final[Mapping[str, WorkloadEntry]] = {
+    "fans": WorkloadEntry(
+        "kvtui.jobs.fans.workload:FansWorkload",
+        "for every fan of a page, read, change and write back the page's record",
+    ),
+}
+
+
+def workload_class(name: str) -> type[Workload]:
+    """The class of a workload; UsageError when there is none of that name."""
+    entry = WORKLOADS.get(name)
+    if entry is None:
+        raise UsageError(
+            f"there is no workload {name!r}", hint=f"there is: {', '.join(WORKLOADS)}"
+        )
+    module_name, _, class_name = entry.location.partition(":")
+    found: type[Workload] = getattr(importlib.import_module(module_name), class_name)
+    return found
+
+
+def open_workload(name: str, parameters: dict[str, Any], directory: Path) -> Workload:
+    """A prepared workload, for a worker or for the runner's keeper."""
+    kind: Any = workload_class(name)
+    opened: Workload = kind(parameters, directory)
+    return opened
