@@ -1,1 +1,1 @@
-"""."""
+"""What a person sees: one file a screen, each with its own parts."""

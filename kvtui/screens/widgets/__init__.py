@@ -1,1 +1,1 @@
-"""."""
+"""Parts that several screens use, all drawn by kvtui itself."""

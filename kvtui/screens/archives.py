@@ -1,0 +1,100 @@
+"""Reading the copies of records in one thread beside the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from kvtui.errors import SnapshotError
+from kvtui.jobs.fans.archive import Archive, FanRecord, PageRow
+
+T = TypeVar("T")
+
+LIMIT = 300
+"""How many matches are listed."""
+
+
+class Matches(NamedTuple):
+    """What a filter found."""
+
+    text: str
+    total: int
+    rows: list[PageRow]
+    pages: int
+    """How many there are in all."""
+    lookalikes: list[PageRow]
+    """Where no page is called exactly so: those that look as if they were."""
+
+
+class Opened(NamedTuple):
+    """A page's record as one store's copy holds it."""
+
+    record: FanRecord | None
+    profiles: int
+    lookalikes: list[PageRow]
+    """Pages that are called the same to the eye, and are others."""
+
+
+class Archives:
+    """Answers one question after the other; one that was given up is skipped."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="archive")
+        self._archive: Archive | None = None
+
+    async def search(self, path: Path, text: str) -> Matches:
+        """Pages with ``text`` in their name or id."""
+        return await self._ask(path, lambda archive: _search(archive, text))
+
+    async def open(self, path: Path, page: str) -> Opened:
+        """The record of one page."""
+        return await self._ask(path, lambda archive: _open(archive, page))
+
+    def close(self) -> None:
+        """No more questions."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask(self, path: Path, question: Callable[[Archive], T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._answer, path, question)
+
+    def _answer(self, path: Path, question: Callable[[Archive], T]) -> T:
+        try:
+            if self._archive is None or self._archive.path != path:
+                if self._archive is not None:
+                    self._archive.close()
+                    self._archive = None
+                self._archive = Archive(path)
+            return question(self._archive)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            raise SnapshotError(f"{path} cannot be read: {error}") from error
+
+
+def _search(archive: Archive, text: str) -> Matches:
+    # What cannot be UTF-8 can be no page's name either.
+    text = text.encode("utf-8", "replace").decode()
+    total, rows = archive.search(text, LIMIT)
+    alike: list[PageRow] = []
+    if text and not any(text in (row.page, row.name) for row in rows):
+        alike = archive.lookalikes(text)
+        # In another case is not a trap, and is found anyway.
+        alike = [
+            row
+            for row in alike
+            if text.casefold() not in (row.page.casefold(), row.name.casefold())
+        ]
+    return Matches(text, total, rows, len(archive), alike)
+
+
+def _open(archive: Archive, page: str) -> Opened:
+    record = archive.record(page)
+    alike: list[PageRow] = []
+    for text in dict.fromkeys((page, record.name if record else "")):
+        if text:
+            alike += archive.lookalikes(text)
+    others = {row.page: row for row in alike if row.page != page}
+    return Opened(record, int(archive.facts().get("profiles", "0")), [*others.values()])

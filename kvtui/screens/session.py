@@ -1,0 +1,138 @@
+"""What all screens share: stores, wishes, the run being watched."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from kvtui import config
+from kvtui.errors import ConfigError
+from kvtui.runs.history import RunDirectory
+from kvtui.runs.plan import RunPlan
+from kvtui.screens.watch import Watch
+from kvtui.screens.wishes import MODES, Wishes
+from kvtui.stores import registry
+from kvtui.stores.registry import Availability, StoreProfile
+from kvtui.text import Glyphs, glyphs, percent
+
+
+class Remembered(msgspec.Struct):
+    """What is kept between two visits; anything unreadable is forgotten."""
+
+    version: int = 1
+    wishes: Wishes = msgspec.field(default_factory=Wishes)
+
+
+class Session:
+    """One visit. Holds no widget, so that every screen can be given it."""
+
+    def __init__(
+        self,
+        start: Callable[[RunPlan], RunDirectory],
+        *,
+        glyph_set: Glyphs | None = None,
+        attach: RunDirectory | None = None,
+    ) -> None:
+        self.start = start
+        self.glyphs = glyph_set or glyphs()
+        self.watch: Watch | None = Watch(attach) if attach else None
+        self.newest: RunDirectory | None = None
+        """The newest run, once it was looked for."""
+        self.chosen_trial = 0
+        """Row of the trial that is looked at."""
+        self.follows = True
+        """Whether the chosen trial is always the one that goes on."""
+        self.availability: dict[str, Availability] = {}
+        self.settings_problem = ""
+        try:
+            self.profiles: dict[str, StoreProfile] = config.store_profiles()
+        except ConfigError as error:
+            self.profiles = {each.name: each for each in registry.BUILT_IN}
+            hint = f" ({error.hint})" if error.hint else ""
+            self.settings_problem = f"{error.message}{hint}"
+        self.wishes = _remembered(self.memory).wishes
+        self._saved = msgspec.json.encode(self.wishes)
+
+    @property
+    def memory(self) -> Path:
+        """Where the wishes are kept."""
+        return config.state_directory() / "ui.json"
+
+    @property
+    def runs(self) -> Path:
+        """Where runs are kept."""
+        return config.runs_directory()
+
+    def open_run(self, run: RunDirectory) -> Watch:
+        """Watch that run from now on."""
+        if self.watch is None or self.watch.run != run:
+            self.watch = Watch(run)
+            self.chosen_trial, self.follows = 0, True
+        return self.watch
+
+    def watch_newest(self) -> Watch | None:
+        """The run being watched; the newest one where there is none yet."""
+        if self.watch is None and self.newest is not None:
+            self.open_run(self.newest)
+        return self.watch
+
+    def remember(self) -> None:
+        """Keep the wishes, if they changed; never fails."""
+        encoded = msgspec.json.encode(self.wishes)
+        if encoded == self._saved:
+            return
+        try:
+            _write_privately(
+                self.memory, msgspec.json.encode(Remembered(wishes=self.wishes))
+            )
+        except OSError:
+            return
+        self._saved = encoded
+
+    def status(self) -> tuple[str, str]:
+        """The run's state for the top bar, and its style."""
+        watch = self.watch
+        if watch is None:
+            return "", ""
+        state = watch.state
+        workload = state.plan.workload.name if state.plan else "run"
+        standing = watch.standing
+        done = percent(watch.share_done())
+        place = f"{min(len(state.trials), state.trials_planned)}/{state.trials_planned}"
+        if standing in ("starting", "reading"):
+            return f"{standing} …", "dim"
+        if standing == "going on":
+            if watch.stale:
+                return f"run {workload} quiet for {watch.quiet_s:.0f} s", "warn"
+            return f"● run {workload} {place} {done}", "good"
+        style = {"done": "dim", "stopped": "warn"}.get(standing, "bad")
+        return f"run {workload} {standing}", style
+
+
+def _remembered(path: Path) -> Remembered:
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=Remembered)
+    except (OSError, msgspec.MsgspecError):
+        return Remembered()
+    if kept.wishes.mode not in MODES:
+        kept.wishes.mode = "record"
+    return kept
+
+
+def _write_privately(path: Path, data: bytes) -> None:
+    """A whole file or the old one, readable by its owner only."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file, name = tempfile.mkstemp(prefix=".ui-", dir=path.parent)
+    try:
+        with os.fdopen(file, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,251 @@
+"""What a person wishes for in the workbench, and the plan that it comes to.
+
+Everything typed is kept as typed, so that a field can be half done; the plan is
+there once no field has a fault.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from kvtui import config
+from kvtui.errors import ConfigError, KvtuiError
+from kvtui.runs.plan import CLIENTS_LIMIT, WORKERS_LIMIT, RunPlan, WorkloadPlan
+from kvtui.stores import registry
+from kvtui.stores.registry import StoreProfile
+from kvtui.text import count, visible
+
+MODES: Final = {
+    "record": "one get and one put of the page's whole record for each fan",
+    "cached": "the same behind a write-back cache in RAM, flushed before the time is"
+    " taken",
+    "native": "what the store itself does best: counters that it raises, where it"
+    " has them",
+}
+"""Modes of the fans workload, in words."""
+
+
+class Wishes(Struct):
+    """The form as it stands; kept between two visits."""
+
+    stores: list[str] = field(default_factory=lambda: ["null", "ram", "leveldb"])
+    """Ticked, in no order."""
+    driver: list[str] = []
+    """Stores to be asked through their driver instead of the wire loop."""
+    mode: str = "record"
+    clients: str = "8"
+    workers: str = "1"
+    repeat: str = "1"
+    seed: str = "1"
+    first: str = ""
+    """Blank: everybody."""
+    data: str = ""
+    """Blank: the sample."""
+    names: str = ""
+    cache_mb: str = "64"
+
+
+_LIMITS: Final = {
+    "clients": (1, CLIENTS_LIMIT),
+    "workers": (1, WORKERS_LIMIT),
+    "repeat": (1, 1000),
+    "seed": (0, 2**63 - 1),
+    "cache_mb": (1, 1_000_000),
+    "first": (1, 2**53),
+}
+
+
+def fault(wishes: Wishes, name: str) -> str:
+    """What is wrong with a field; empty when nothing is."""
+    value: str = getattr(wishes, name)
+    if name in _LIMITS:
+        return _number_fault(value, *_LIMITS[name], blank=name == "first")
+    if name == "data" and not value:
+        return _sample_fault()
+    if name in ("data", "names") and value:
+        return _file_fault(value)
+    return ""
+
+
+def _number_fault(value: str, lowest: int, highest: int, *, blank: bool) -> str:
+    if not value:
+        return "" if blank else f"a number from {lowest}"
+    if not value.isascii() or not value.isdigit():
+        return "digits only"
+    if len(value) > 19:
+        return "too large"
+    if lowest <= int(value) <= highest:
+        return ""
+    if int(value) < lowest:
+        return f"at least {lowest}"
+    return f"at most {highest:,}" if highest < 10**9 else "too large"
+
+
+def _file_fault(value: str) -> str:
+    path = Path(value).expanduser()
+    try:
+        if path.is_dir():
+            return "that is a folder"
+        if not path.exists():
+            return "no such file"
+        if not os.access(path, os.R_OK):
+            return "it may not be read"
+    except (OSError, ValueError):
+        return "not a file name"
+    return ""
+
+
+def _sample_fault() -> str:
+    try:
+        config.sample_profiles()
+    except ConfigError:
+        return "the sample is not installed: name a file"
+    return ""
+
+
+def shown_fields(wishes: Wishes) -> list[str]:
+    """The fields that matter for what is chosen, in order."""
+    names = ["mode", "clients", "workers", "repeat", "seed", "first", "data"]
+    if wishes.data:
+        names.append("names")
+    if wishes.mode == "cached":
+        names.append("cache_mb")
+    return names
+
+
+def faults(wishes: Wishes) -> dict[str, str]:
+    """Every field that has something wrong."""
+    found = {name: fault(wishes, name) for name in shown_fields(wishes)}
+    return {name: text for name, text in found.items() if text}
+
+
+def store_words(wishes: Wishes, profiles: dict[str, StoreProfile]) -> list[str]:
+    """The ticked stores as the command line names them, in the list's order."""
+    words = []
+    for name, profile in profiles.items():
+        if name not in wishes.stores:
+            continue
+        by_driver = name in wishes.driver and can_choose_client(profile)
+        words.append(f"{name}:client=driver" if by_driver else name)
+    return words
+
+
+def can_choose_client(profile: StoreProfile) -> bool:
+    """Whether the store can be asked by wire loop and by driver."""
+    return len(registry.KINDS[profile.kind].clients) > 1
+
+
+def plan(wishes: Wishes, profiles: dict[str, StoreProfile]) -> RunPlan:
+    """The plan; UsageError or ConfigError when there is none."""
+    parameters: dict[str, Any] = {"mode": wishes.mode, **_data(wishes)}
+    if wishes.first:
+        parameters["first"] = int(wishes.first)
+    if wishes.mode == "cached":
+        parameters["cache_mb"] = int(wishes.cache_mb)
+    words = store_words(wishes, profiles)
+    made = RunPlan(
+        workload=WorkloadPlan("fans", parameters),
+        stores=tuple(config.store_plan(word, profiles) for word in words),
+        clients=int(wishes.clients),
+        workers=int(wishes.workers),
+        repeat=int(wishes.repeat),
+        seed=int(wishes.seed),
+    )
+    made.check()
+    return made
+
+
+def _data(wishes: Wishes) -> dict[str, str]:
+    if not wishes.data:
+        profiles, names = config.sample_profiles()
+        return {"data": str(profiles), "names": str(names)}
+    found = {"data": _absolute(wishes.data)}
+    if wishes.names:
+        found["names"] = _absolute(wishes.names)
+    return found
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def sentence(wishes: Wishes, profiles: dict[str, StoreProfile]) -> str:
+    """The plan in words, or what keeps it from being one."""
+    wrong = faults(wishes)
+    if wrong:
+        name, text = next(iter(wrong.items()))
+        return f"Not yet: {LABELS[name]} – {text}"
+    stores = len(store_words(wishes, profiles))
+    if not stores:
+        return "Not yet: tick at least one store"
+    clients, workers = int(wishes.clients), int(wishes.workers)
+    people = f"the first {count(int(wishes.first))} people" if wishes.first else ""
+    parts = [
+        f"{_number(stores, 'store')} × {_number(int(wishes.repeat), 'repeat')}",
+        f"{_number(clients, 'client')} in {_number(workers, 'worker')}",
+        f"mode {wishes.mode}: {MODES[wishes.mode]}",
+    ]
+    return ", ".join([*parts, people] if people else parts)
+
+
+def _number(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def command(wishes: Wishes, profiles: dict[str, StoreProfile]) -> str:
+    """The same run as a command line; empty while a field has a fault."""
+    if faults(wishes):
+        return ""
+    words = ["kvtui", "run", "fans"]
+    for store in store_words(wishes, profiles):
+        words += ["--store", store]
+    if wishes.data:
+        words += ["--data", _absolute(wishes.data)]
+        if wishes.names:
+            words += ["--names", _absolute(wishes.names)]
+    if wishes.first:
+        words += ["--first", wishes.first]
+    if wishes.mode != "record":
+        words += ["--set", f"mode={wishes.mode}"]
+    if wishes.mode == "cached":
+        words += ["--set", f"cache_mb={wishes.cache_mb}"]
+    default = Wishes()
+    for name in ("clients", "workers", "repeat", "seed"):
+        if getattr(wishes, name) != getattr(default, name):
+            words += [f"--{name}", getattr(wishes, name)]
+    return visible(shlex.join(words))
+
+
+LABELS: Final = {
+    "mode": "mode",
+    "clients": "clients",
+    "workers": "workers",
+    "repeat": "repeat",
+    "seed": "seed",
+    "first": "first N",
+    "data": "data file",
+    "names": "names file",
+    "cache_mb": "cache MB",
+}
+
+HINTS: Final = {
+    "mode": "",
+    "clients": "callers at once, over all workers",
+    "workers": "processes; an embedded store has one",
+    "repeat": "times over every store",
+    "seed": "the same seed asks the same",
+    "first": "people to read; blank: all",
+    "data": "profiles; blank: the sample",
+    "names": "id and title a line; blank: none",
+    "cache_mb": "room for records in RAM",
+}
+
+
+def complaint(error: KvtuiError) -> str:
+    """An error in one line, with its hint."""
+    return f"{error.message} ({error.hint})" if error.hint else error.message

@@ -1,0 +1,1 @@
+"""Mirrors kvtui: a folder of tests for a folder of code."""
