@@ -2,8 +2,9 @@
 
 The first rule that fits decides; ``formats`` describes the formats.
 
-1. ``dst``: every line begins with one of I, T, N, A, C, V and a comma, and one is
-   a full A line (``A,1277,1,"title","/url"``) or C line (``C,"10001",10001``).
+1. ``dst``: nine lines of ten begin with one of I, T, N, A, C, V and a comma, and
+   one is a full A line (``A,1277,1,"title","/url"``) or C line
+   (``C,"10001",10001``).
 2. ``jsonl``: at least half of the lines begin like a JSON object or a JSON list.
 3. A header line that names both a person's and a page's column (``user_id``,
    ``item``, …) makes pairs, with the delimiter that divides it.
@@ -95,7 +96,8 @@ def header_names(fields: list[str]) -> list[str]:
 
 
 def _is_dst(filled: list[str]) -> bool:
-    return all(map(_DST_LINE.match, filled)) and any(map(_DST_PROOF.match, filled))
+    fitting = sum(1 for line in filled if _DST_LINE.match(line))
+    return fitting >= 0.9 * len(filled) and any(map(_DST_PROOF.match, filled))
 
 
 def _like_json(line: str) -> bool:
@@ -127,12 +129,7 @@ def _rows_layout(key: str, sample: list[str]) -> Layout:
     """Columns, usual width and header of a ``pairs-`` or ``lists-`` file."""
     table = _fields([line for line in sample if line.strip()], Layout(key))
     columns = _header_columns(table)
-    # Names that are not known can still be told from numbers below them.
-    below = [fields[0] for fields in table[1:] if fields]
-    unlike = bool(below) and bool(table) and not _NUMBER.fullmatch(table[0][0].strip())
-    header = columns is not None or (
-        unlike and all(_NUMBER.fullmatch(field.strip()) for field in below)
-    )
+    header = columns is not None or _words_above_numbers(table)
     if key.startswith("lists-"):
         return Layout(key, header=header)
     widths = Counter(map(len, table))
@@ -143,8 +140,18 @@ def _rows_layout(key: str, sample: list[str]) -> Layout:
     return Layout(key, person, page, width, header)
 
 
+def _words_above_numbers(table: list[list[str]]) -> bool:
+    """Whether the first row is a header, by its first column if not by its names."""
+    first, *below = [fields[0].strip() for fields in table] or [""]
+    return (
+        bool(below)
+        and not _NUMBER.fullmatch(first)
+        and all(map(_NUMBER.fullmatch, below))
+    )
+
+
 def _are_pairs(table: list[list[str]]) -> bool:
-    body = table[1:] if len(table) > 1 else table  # the first may be a header
+    body = table[1:] if _words_above_numbers(table) else table
     (width, rows_of_it), *_ = Counter(map(len, body)).most_common(1)
     if width < 2 or rows_of_it < 0.95 * len(body):
         return False
