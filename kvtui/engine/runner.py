@@ -59,7 +59,7 @@ SPARE_BYTES: Final = 200_000_000
 DEFAULT_TIMEOUT_S: Final = 10.0
 
 
-class Stopped(Exception):  # noqa: N818 - it is not an error
+class Stopped(Exception):
     """The run was asked to stop, and the trial has."""
 
 

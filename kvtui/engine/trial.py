@@ -14,6 +14,7 @@ from typing import Final
 
 from kvtui.engine import system
 from kvtui.engine.channel import Receiver, Sender
+from kvtui.engine.messages import Failed as WorkerFailed
 from kvtui.engine.messages import (
     FaultSeen,
     Kept,
@@ -25,7 +26,6 @@ from kvtui.engine.messages import (
     VerifiedPart,
     WorkerPlan,
 )
-from kvtui.engine.messages import Failed as WorkerFailed
 from kvtui.errors import KvtuiError
 from kvtui.jobs.workload import Findings, Keeper
 from kvtui.runs.events import (

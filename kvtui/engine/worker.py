@@ -26,6 +26,7 @@ from typing import Final, cast
 from kvtui.engine import calls, wire
 from kvtui.engine.channel import Receiver, Sender
 from kvtui.engine.control import Control, StoreGone
+from kvtui.engine.messages import Failed as WorkerFailed
 from kvtui.engine.messages import (
     FaultSeen,
     Finish,
@@ -37,11 +38,10 @@ from kvtui.engine.messages import (
     Ready,
     Report,
     Stop,
-    Verify,
     VerifiedPart,
+    Verify,
     WorkerPlan,
 )
-from kvtui.engine.messages import Failed as WorkerFailed
 from kvtui.engine.recorder import Recorder
 from kvtui.errors import KvtuiError, StoreError, StoreUnavailable
 from kvtui.jobs import registry as jobs

@@ -47,16 +47,25 @@ class Latency:
     @property
     def max_ns(self) -> int | None:
         """The longest, within the histogram's precision; None while empty."""
-        return int(self._histogram.get_max_value()) if self._filled else None
+        histogram = self._histogram
+        if histogram is None or not histogram.total_count:
+            return None
+        return int(histogram.get_max_value())
 
     @property
     def mean_ns(self) -> float | None:
-        """The mean, None while empty."""
-        return float(self._histogram.get_mean_value()) if self._filled else None
-
-    @property
-    def _filled(self) -> bool:
-        return self.count > 0
+        """The mean, from the middle of each bucket; None while empty."""
+        histogram = self._histogram
+        if histogram is None or not histogram.total_count:
+            return None
+        # The package's own mean visits every bucket in Python and takes seconds.
+        last = histogram._counts_index_for(histogram.max_value) + 1
+        total = 0
+        for index, number in enumerate(histogram.counts[:last]):
+            if number:
+                value = histogram.get_value_from_index(index)
+                total += number * histogram._hdr_median_equiv_value(value)
+        return float(total / histogram.total_count)
 
     def percentiles(self, *percents: float) -> list[int | None]:
         """The value at or below which each per cent of all latencies lie.
@@ -65,7 +74,7 @@ class Latency:
         ``ceil(percent / 100 × count)``, as in HdrHistogram; None while empty.
         """
         histogram = self._histogram
-        if histogram is None or not self._filled:
+        if histogram is None or not histogram.total_count:
             return [None] * len(percents)
         # One C-speed pass: the package's own walks the counts in Python, which
         # takes milliseconds for each percentile.

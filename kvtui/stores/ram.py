@@ -26,8 +26,7 @@ class RamStore(Store):
         self._adding = Lock()
         # The dict's own methods, without a Python frame around each call: the
         # control must cost as little as it can.
-        self.get = self._values.get  # type: ignore[method-assign]
-        self.put = self._values.__setitem__  # type: ignore[method-assign]
+        self.__dict__.update(get=self._values.get, put=self._values.__setitem__)
 
     def open(self) -> None:
         """Nothing to open."""

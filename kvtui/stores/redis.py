@@ -233,7 +233,8 @@ class RedisWire(Wire):
     """RESP2 for one connection, one operation at a time."""
 
     def __init__(self) -> None:
-        self._reader = hiredis.Reader(notEnoughData=PENDING)
+        # Its type says str or bytes; its C code takes any buffer.
+        self._reader: Any = hiredis.Reader(notEnoughData=PENDING)
         self._wanted = 1
         self._replies: list[Any] = []
         self._shape: type[Operation] = Get
