@@ -206,6 +206,17 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("interrupt", ("ctrl+c",), "", "leave; asks while a run goes on", first=True),
 )
 
+_TEXT_KEYS: Final = frozenset(
+    {
+        "space",
+        "slash",
+        "question_mark",
+        "left_square_bracket",
+        "right_square_bracket",
+    }
+)
+"""Long names of keys that are characters."""
+
 _NAMES: Final = {
     "escape": "Esc",
     "enter": "Enter",
@@ -229,8 +240,8 @@ _NAMES: Final = {
 
 def key_name(key: str) -> str:
     """A key as people write it: ``escape`` is Esc, ``f1`` is F1."""
-    if key in _NAMES:
-        return _NAMES[key]
+    if not key or key in _NAMES:
+        return _NAMES.get(key, "")
     if key.startswith("ctrl+"):
         return f"Ctrl+{key[5:].upper()}"
     return key.upper() if key[0] == "f" and key[1:].isdigit() else key
@@ -256,6 +267,14 @@ def of_screen(screen: str) -> Iterator[Action]:
 def in_footer(screen: str) -> Iterator[Action]:
     """The actions that the screen's footer names, in its order."""
     return (action for action in of_screen(screen) if action.footer)
+
+
+def key_while_typing(action: Action) -> str:
+    """The action's first key that is no text, by Textual's name; empty for none."""
+    for key in action.keys:
+        if len(key) > 1 and key not in _TEXT_KEYS:
+            return key
+    return ""
 
 
 def calls(screen: str) -> Iterator[tuple[str, str, Action]]:

@@ -179,3 +179,28 @@ def write(runs: Path, *stores: str, **options: object) -> RunDirectory:
         for event in events(*stores, **options):  # type: ignore[arg-type]
             writer.append(event)
     return run
+
+
+class Runner:
+    """Somebody who writes a run's journal while it is watched."""
+
+    def __init__(self, runs: Path, *stores: str, **options: object) -> None:
+        self.run = history.create(runs, plan(*stores))
+        self._writer = JournalWriter(self.run.journal)
+        self._events = events(*stores, **options)  # type: ignore[arg-type]
+
+    def until(self, at_s: float) -> None:
+        """Write what happens up to that second of the run."""
+        for event in self._events:
+            self._writer.append(event)
+            if event.at_s >= at_s:
+                break
+
+    def finish(self) -> None:
+        """Write the rest, and let go of the journal."""
+        self.until(1e9)
+        self.vanish()
+
+    def vanish(self) -> None:
+        """Let go of the journal without a word, as a killed runner does."""
+        self._writer.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -26,7 +26,7 @@ class Matches(NamedTuple):
     rows: list[PageRow]
     pages: int
     """How many there are in all."""
-    lookalikes: list[PageRow]
+    lookalikes: Sequence[PageRow] = ()
     """Where no page is called exactly so: those that look as if they were."""
 
 
@@ -35,7 +35,7 @@ class Opened(NamedTuple):
 
     record: FanRecord | None
     profiles: int
-    lookalikes: list[PageRow]
+    lookalikes: Sequence[PageRow] = ()
     """Pages that are called the same to the eye, and are others."""
 
 
@@ -53,6 +53,13 @@ class Archives:
     async def open(self, path: Path, page: str) -> Opened:
         """The record of one page."""
         return await self._ask(path, lambda archive: _open(archive, page))
+
+    async def lookalikes(self, path: Path, *texts: str) -> list[PageRow]:
+        """Pages that look as if they were called so, and are others.
+
+        Every page is looked at, so this is asked after the page itself was shown.
+        """
+        return await self._ask(path, lambda archive: _lookalikes(archive, texts))
 
     def close(self) -> None:
         """No more questions."""
@@ -75,26 +82,25 @@ class Archives:
 
 
 def _search(archive: Archive, text: str) -> Matches:
-    # What cannot be UTF-8 can be no page's name either.
-    text = text.encode("utf-8", "replace").decode()
+    text = _sayable(text)
     total, rows = archive.search(text, LIMIT)
-    alike: list[PageRow] = []
-    if text and not any(text in (row.page, row.name) for row in rows):
-        alike = archive.lookalikes(text)
-        # In another case is not a trap, and is found anyway.
-        alike = [
-            row
-            for row in alike
-            if text.casefold() not in (row.page.casefold(), row.name.casefold())
-        ]
-    return Matches(text, total, rows, len(archive), alike)
+    return Matches(text, total, rows, len(archive))
 
 
 def _open(archive: Archive, page: str) -> Opened:
-    record = archive.record(page)
-    alike: list[PageRow] = []
-    for text in dict.fromkeys((page, record.name if record else "")):
-        if text:
-            alike += archive.lookalikes(text)
-    others = {row.page: row for row in alike if row.page != page}
-    return Opened(record, int(archive.facts().get("profiles", "0")), [*others.values()])
+    return Opened(archive.record(page), archive.profiles)
+
+
+def _lookalikes(archive: Archive, texts: tuple[str, ...]) -> list[PageRow]:
+    found: dict[str, PageRow] = {}
+    for text in dict.fromkeys(map(_sayable, texts)):
+        for row in archive.lookalikes(text) if text else ():
+            # What differs in case only is no trap: one sees it.
+            if text.casefold() not in (row.page.casefold(), row.name.casefold()):
+                found[row.page] = row
+    return list(found.values())
+
+
+def _sayable(text: str) -> str:
+    """What cannot be UTF-8 can be no page's name either."""
+    return text.encode("utf-8", "replace").decode()

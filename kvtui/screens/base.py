@@ -48,12 +48,16 @@ class TopBar(Pane):
     def frame(self, width: int, height: int) -> list[Line]:
         """One line."""
         line: Line = [(" kvtui ", "title")]
+        page = self.screen
         for action in actions.of_screen("live"):
             if action.id != "show":
                 continue
             here = action.argument == self.mode
             line.append(("  " if width >= 80 else " ", ""))
-            line.append((f"{action.keys[0]} {action.text}", "here" if here else ""))
+            key = action.keys[0]
+            if isinstance(page, Page) and page.is_typing:
+                key = actions.key_name(actions.key_while_typing(action))
+            line.append((f"{key} {action.text}", "here" if here else ""))
         text, style = self.session.status()
         room = width - length(line) - 3
         if text and room > 8:
@@ -98,8 +102,14 @@ class KeyBar(Pane, can_focus=False):
                 (" no", ""),
             ]
         line: Line = []
+        page = self.screen
+        typing = isinstance(page, Page) and page.is_typing
         for action in actions.in_footer(self.screen_name):
             name = actions.key_names(action).split(" ")[0]
+            if typing:
+                name = actions.key_name(actions.key_while_typing(action))
+            if not name:
+                continue
             room = width - length(line) - 3
             if cells(name) + cells(action.text) + 1 <= room:
                 line += [(" ", ""), (name, "key"), (f" {action.text} ", "")]
@@ -207,6 +217,16 @@ class Page(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing but leaving can be done on a screen that cannot be seen."""
         return not self.is_too_small or action in ALWAYS
+
+    @property
+    def is_typing(self) -> bool:
+        """Whether letters go into a text instead of being commands."""
+        return False
+
+    def on_descendant_focus(self) -> None:
+        """The keys mean something else now."""
+        self.top_bar.update()
+        self.key_bar.update()
 
     def follow(self) -> None:
         """The watched run may have something new: show it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -154,7 +154,12 @@ class FilterPart(Pane, can_focus=True):
         return lines
 
 
-def _alike(said: str, rows: list[PageRow], width: int) -> list[Line]:
+def _has(matches: Matches, text: str) -> bool:
+    """Whether a page is called exactly so, as far as they are listed."""
+    return not text or any(text in (row.page, row.name) for row in matches.rows)
+
+
+def _alike(said: str, rows: Sequence[PageRow], width: int) -> list[Line]:
     shown = ", ".join(
         f"{_spelled(row.name or row.page)} ({count(row.fans)} fans)" for row in rows[:3]
     )
@@ -319,6 +324,11 @@ class FansPage(Page):
         """Ask nothing more."""
         self.archives.close()
 
+    @property
+    def is_typing(self) -> bool:
+        """Letters go into the filter while it has the keys."""
+        return self.focused is self.filter and not self.trail
+
     def name_of(self, page: str) -> str:
         """A page's readable name, for the trail."""
         return visible(self._names.get(page) or page, 200)
@@ -414,8 +424,16 @@ class FansPage(Page):
                 self.opened = opened
                 if opened.record is not None:
                     self._names[page] = opened.record.name
+                self._paint()
+                alike = await self.archives.lookalikes(path, page, self._names[page])
+                self.opened = opened._replace(lookalikes=alike)
             else:
-                self.matches = await self.archives.search(path, self.filter.editor.text)
+                matches = await self.archives.search(path, self.filter.editor.text)
+                self.matches = matches
+                if not _has(matches, matches.text):
+                    self._paint()
+                    alike = await self.archives.lookalikes(path, matches.text)
+                    self.matches = matches._replace(lookalikes=alike)
         except SnapshotError as error:
             self.matches = self.opened = None
             self.problem = visible(error.message)
@@ -457,7 +475,7 @@ class FansPage(Page):
     def on_key(self, event: events.Key | None = None) -> None:
         """Letters go into the filter while the keys go there."""
         super().on_key()
-        if event is None or self.focused is not self.filter or self.trail:
+        if event is None or not self.is_typing:
             return
         if event.key in ("up", "down", "pageup", "pagedown"):
             return

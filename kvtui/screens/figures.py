@@ -23,6 +23,7 @@ from kvtui.text import (
     visible,
 )
 
+RECENT = "last 40 s"
 RECENT_S = 40
 """How many seconds a sparkline shows."""
 
@@ -74,16 +75,17 @@ def columns(width: int) -> list[Column]:
         Column("miss", 5),
         Column("fail", 5),
     ]
-    if _total(chosen) > width:
-        chosen = [each for each in chosen if each.name not in ("p50", "miss")]
-    if _total(chosen) > width:
-        chosen = [each for each in chosen if each.name != "p99.9"]
     room = width - _total(chosen)
+    for dropped in ("miss", "p50", "p99.9"):
+        if room < (7 if width > 70 else 0):
+            chosen = [each for each in chosen if each.name != dropped]
+            room = width - _total(chosen)
     if room >= 7:
         recent = min(RECENT_S, room - 1)
         if room > 30:
             recent = min(RECENT_S, room - 11)
-        chosen.insert(4, Column(f"last {recent} s", recent, False))
+        name = RECENT if recent >= len(RECENT) else "40 s"
+        chosen.insert(4, Column(name, recent, False))
         room = width - _total(chosen)
     if room > 0:
         store = min(20, chosen[0].width + room)
@@ -158,10 +160,7 @@ class Cells:
                 return short_count(trial.miss), ""
             case "fail":
                 return short_count(trial.failed), "bad" if trial.failed else ""
-        recent: list[float | None] = [
-            trial.interval_rate(each) for each in trial.intervals[-column.width :]
-        ]
-        return spark(recent, self.glyphs, None), "chart"
+        return spark(recent_rates(trial, column.width), self.glyphs, None), "chart"
 
     def _progress(self, row: Row, watch: Watch, width: int) -> tuple[str, str]:
         trial = row.trial
@@ -217,6 +216,22 @@ def rate_now(trial: TrialState) -> float | None:
     if trial.phase == "measure" and trial.intervals:
         return trial.interval_rate(trial.intervals[-1])
     return trial.throughput
+
+
+def recent_rates(trial: TrialState, width: int) -> list[float | None]:
+    """The rates of the last seconds, as many to a cell as it takes.
+
+    The seconds of a cell stay the same while time goes on, so that the line moves
+    and does not flicker.
+    """
+    each_s = -(-RECENT_S // width)
+    count_all = len(trial.intervals)
+    first = max(0, -(-count_all // each_s) - RECENT_S // each_s) * each_s
+    rates: list[float | None] = []
+    for start in range(first, count_all, each_s):
+        cell = trial.intervals[start : start + each_s]
+        rates.append(sum(map(trial.interval_rate, cell)) / len(cell))
+    return rates
 
 
 def share_of_phase(trial: TrialState) -> float | None:
@@ -315,6 +330,9 @@ def _operations(trial: TrialState, cells: Cells, width: int) -> Iterator[Line]:
             f" p99 {duration(high)} p99.9 {duration(highest)}"
             f" max {duration(totals.latency.max_ns)}"
         )
+        if totals.miss and not totals.ok:
+            low, high, _ = totals.miss_latency.percentiles(50, 99, 99.9)
+            said += f" · misses: p50 {duration(low)} p99 {duration(high)}"
         yield from paragraph(said, width)
 
 
@@ -393,10 +411,17 @@ def _data(state: RunState, width: int) -> Iterator[Line]:
     data = state.data
     if data is None:
         return
-    facts = [
-        f"{_fact(value)} {visible(name, 60)}" for name, value in data.facts.items()
+    numbers = [
+        f"{count(value)} {visible(name, 60)}"
+        for name, value in data.facts.items()
+        if isinstance(value, int)
     ]
-    said = "data: " + " · ".join(facts)
+    words = [
+        f"{visible(name, 60)} {_fact(value)}"
+        for name, value in data.facts.items()
+        if not isinstance(value, int)
+    ]
+    said = "data: " + " · ".join(numbers + words)
     if data.bad_lines:
         said += f" · {count(data.bad_lines)} bad lines"
     yield from paragraph(said, width, "dim")
@@ -405,11 +430,10 @@ def _data(state: RunState, width: int) -> Iterator[Line]:
 
 
 def _fact(value: float | str) -> str:
-    if isinstance(value, int):
-        return count(value)
-    if isinstance(value, float):
-        return f"{value:,.2f}"
-    return visible(value, 200)
+    if isinstance(value, str):
+        # A digest says enough with its beginning.
+        return visible(value, 40) if len(value) < 64 else f"{visible(value[:12])}…"
+    return f"{value:,.2f}"
 
 
 def chart_values(trial: TrialState) -> list[float | None]:

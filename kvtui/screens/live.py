@@ -231,7 +231,7 @@ class LivePage(Page):
         watch = self.session.watch_newest()
         super().follow()
         if watch is not None:
-            if self.session.follows and watch.state.trials:
+            if self.session.follows and watch.goes_on and watch.state.trials:
                 self.session.chosen_trial = len(watch.state.trials) - 1
             labels = self._labels()
             if labels and self.shown.operation not in labels:

@@ -101,7 +101,7 @@ class Terminal:
             signal.signal(number, handler)
         warnings.showwarning = self._warn
         file = sys.__stderr__
-        sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc]
+        sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
         for number, saved in self._saved.items():
             os.dup2(saved, number)
             os.close(saved)

@@ -142,6 +142,15 @@ class Form(ListPane):
         names = self.names
         return names[min(self.cursor, len(names) - 1)]
 
+    @property
+    def takes_letters(self) -> bool:
+        """Whether the field under the cursor is a text."""
+        return self.name_here in ("data", "names")
+
+    def moved(self) -> None:
+        """Another field may take other keys."""
+        self.post_message(Wished())
+
     def row_count(self) -> int:
         """A row each."""
         return len(self.names)
@@ -340,10 +349,17 @@ class WorkbenchPage(Page):
 
     def on_wished(self) -> None:
         """Show what the wishes come to."""
+        self.top_bar.update()
+        self.key_bar.update()
         self.stores.update()
         self.form.update()
         self.plan.refresh(layout=True)
         self.plan.update()
+
+    @property
+    def is_typing(self) -> bool:
+        """Letters go into a file name; numbers take none."""
+        return self.focused is self.form and self.form.takes_letters
 
     # Keys.
 
