@@ -28,7 +28,7 @@ __all__ = ["DataSummary", "PageFans", "summarise"]
 
 TOP_PAGES = 10
 
-_IDS_IN_RAM = 100_000
+_IDS_IN_RAM = 200_000
 _PARTITIONS = 128
 
 
