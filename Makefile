@@ -1,0 +1,66 @@
+# kvtui: everything starts from a bare Python 3.11+ and make.
+#
+#   make run     the workbench; without a terminal, the fan-page job on the
+#                embedded stores
+#   make test    lint and all tests, against real servers
+#   make lint    ruff, mypy, import-linter
+#   make bench   kvtui beside other tools, in one run
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SERVERS := redis-server
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench servers clean
+
+help:
+	@sed -n '3,7s/^# *//p' Makefile
+
+# Made anew when the dependencies change; the stamp is written last.
+$(VENV)/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "kvtui needs Python 3.11 or newer; $(PYTHON) is" \
+		"$$($(PYTHON) --version 2>&1). Name one: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq python3-venv >/dev/null; \
+		else echo "python3-venv is missing: sudo apt install python3-venv"; exit 1; fi; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+run: $(VENV)/installed
+	@if [ -t 0 ] && [ -t 1 ] && [ -t 2 ]; then $(BIN)/kvtui; \
+	else $(BIN)/kvtui run fans --store null --store ram --store leveldb; fi
+
+test: lint servers
+	$(BIN)/python -m pytest -q --durations=10
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Where apt may be used it is; otherwise the tests that need a server skip, and say
+# so at the end.
+servers:
+	@for server in $(SERVERS); do \
+		PATH="$$PATH:/usr/local/sbin:/usr/sbin:/sbin"; \
+		command -v $$server >/dev/null && continue; \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "installing $$server"; \
+			apt-get update -qq; \
+			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$server >/dev/null \
+				|| echo "$$server could not be installed; its tests will skip"; \
+		else echo "$$server is missing, its tests will skip: sudo apt install $$server"; fi; \
+	done
+
+bench: $(VENV)/installed servers
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
