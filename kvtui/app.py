@@ -70,8 +70,9 @@ class KvtuiApp(App[None]):
     DEFAULT_MODE: ClassVar[str] = "workbench"
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
-        # The terminal's own colours on its own background.
+        # The terminal's own colours on its own background; said twice because a
+        # terminal without colour is looked at before there is a theme.
+        super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.session = session
         self.crash: Path | None = None

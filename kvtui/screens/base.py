@@ -101,19 +101,23 @@ class KeyBar(Pane, can_focus=False):
                 (" any other key", "key"),
                 (" no", ""),
             ]
-        line: Line = []
+        items: list[tuple[str, str]] = []
         page = self.screen
         typing = isinstance(page, Page) and page.is_typing
         for action in actions.in_footer(self.screen_name):
             name = actions.key_names(action).split(" ")[0]
             if typing:
                 name = actions.key_name(actions.key_while_typing(action))
-            if not name:
-                continue
-            room = width - length(line) - 3
-            if cells(name) + cells(action.text) + 1 <= room:
-                line += [(" ", ""), (name, "key"), (f" {action.text} ", "")]
-        return line
+            if name:
+                items.append((name, action.text))
+        # Help and leaving stand last, and stay when there is no room for all.
+        while len(items) > 2 and sum(cells(a + b) + 3 for a, b in items) > width:
+            del items[-3]
+        return [
+            part
+            for name, text in items
+            for part in ((" ", ""), (name, "key"), (f" {text} ", ""))
+        ]
 
     def say(self, message: str, style: str = "") -> None:
         """Show a message until the next one, or until it is cleared."""

@@ -74,8 +74,9 @@ class StorePart(Pane):
         copy = self.page.copy
         if watch is None or copy is None:
             return [self.heading("Fan pages", "", width), []]
-        title = f"Fan pages as {visible(copy.store)} held them"
-        aside = f"run {visible(watch.run.name)}, trial {copy.trial + 1}, the run's copy"
+        run = visible(watch.run.name)
+        title = f"{visible(copy.store)}: the copy made by run {run}, trial "
+        title += str(copy.trial + 1)
         line: Line = []
         for index, each in enumerate(self.page.copies):
             here = each.store == copy.store
@@ -90,7 +91,7 @@ class StorePart(Pane):
                 break
             style = "here" if here else "" if each.there else "dim"
             line += [(" ", ""), (f" {said} " if here else said, style)]
-        return [self.heading(title, aside, width), line]
+        return [self.heading(title, "", width), line]
 
 
 class FilterPart(Pane, can_focus=True):
@@ -379,9 +380,13 @@ class FansPage(Page):
             self._paint()
             return
         found = copies(watch)
+        wanted, self.session.wanted_store = self.session.wanted_store, ""
         if found != self.copies:
             self.copies = found
             self._take_up()
+        stores = [each.store for each in found]
+        if wanted in stores and self.copy != found[stores.index(wanted)]:
+            self._choose(stores.index(wanted))
         self._paint()
 
     def _take_up(self) -> None:
@@ -406,6 +411,7 @@ class FansPage(Page):
         self.problem = ""
         copy = self.copy
         if copy is None or not copy.there or not copy.keeps:
+            self.workers.cancel_group(self, "archive")
             self.matches = self.opened = None
             self._paint()
             return

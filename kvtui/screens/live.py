@@ -108,7 +108,7 @@ class ChartPane(Pane, can_focus=False):
         title = f"{name}: operations a second" if name else "Operations a second"
         aside = ""
         if trial is not None and trial.elapsed_s:
-            aside = f"first {seconds(trial.elapsed_s)}"
+            aside = f"0 to {seconds(trial.elapsed_s)}"
         lines = [self.heading(title, aside, width)]
         if trial is None or not trial.intervals:
             return [*lines, [("  nothing measured yet", "dim")]]
@@ -270,6 +270,8 @@ class LivePage(Page):
 
     def action_open(self) -> None:
         """The fan pages as this store holds them."""
+        row = chosen(self.session)
+        self.session.wanted_store = row.store if row else ""
         self.app.switch_mode("fans")
 
     def action_back(self) -> None:

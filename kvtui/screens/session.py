@@ -46,6 +46,8 @@ class Session:
         """Row of the trial that is looked at."""
         self.follows = True
         """Whether the chosen trial is always the one that goes on."""
+        self.wanted_store = ""
+        """Whose fan pages were asked for last; empty once they are shown."""
         self.availability: dict[str, Availability] = {}
         self.settings_problem = ""
         try:

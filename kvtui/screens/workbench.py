@@ -273,24 +273,28 @@ class PlanPart(Pane):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many lines as it takes, up to seven."""
-        return min(7, 1 + len(self._text(width)))
+        return 1 + len(self._text(width))
 
     def _text(self, width: int) -> list[Line]:
         wishes, profiles = self.session.wishes, self.session.profiles
+        words_most, command_most = (3, 3) if self.app.size.height >= 20 else (2, 1)
         words = wishing.sentence(wishes, profiles)
         style = "bad" if words.startswith("Not yet") else ""
         room = width - 4
         lines: list[Line] = [
-            [("  ", ""), (each, style)] for each in wrap(words, room, most=3)
+            [("  ", ""), (each, style)] for each in wrap(words, room, most=words_most)
         ]
         command = wishing.command(wishes, profiles)
         if command and not style:
             lines += [
-                [("  ", ""), (each, "dim")] for each in wrap(command, room, most=3)
+                [("  ", ""), (each, "dim")]
+                for each in wrap(command, room, most=command_most)
             ]
         if self.session.settings_problem:
             problem = visible(self.session.settings_problem)
-            lines += [[("  ", ""), (each, "warn")] for each in wrap(problem, room)]
+            lines += [
+                [("  ", ""), (each, "warn")] for each in wrap(problem, room, most=2)
+            ]
         return lines
 
 
