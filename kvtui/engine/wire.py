@@ -1,8 +1,9 @@
 """The wire loop: many clients in one thread over non-blocking connections.
 
 Every turn first takes all replies that have arrived, stamping each as soon as it
-is whole, and only then lets the workload's clients compute and ask again: the
-work of one client so delays the others' requests, not their stamps.
+is whole, and only then lets the workload's clients compute and ask again. When that
+has taken TURN_NS it looks at the sockets again before the next client computes, so
+that a reply waits for its stamp no longer than one client's own work takes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, Final
@@ -29,6 +31,8 @@ from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put
 from kvtui.stores.store import PENDING, Wire
 
 BUFFER_BYTES: Final = 1 << 18
+TURN_NS: Final = 100_000
+"""How long clients may compute before replies are looked for again."""
 STOP_GRACE_NS: Final = 2_000_000_000
 """How long replies may still come after a stop."""
 
@@ -131,12 +135,10 @@ class _Loop:
             file = connection.socket.fileno()
             self._by_file[file] = connection
             self._poller.register(file, select.EPOLLIN)
-        for connection in connections:
-            if not self._control.stopping:
-                self._go_on(connection, None)
-        self._turn()
+        # Nobody waits for anything yet: every client begins with its turn.
+        self._turn(deque((connection, None) for connection in connections))
 
-    def _turn(self) -> None:
+    def _turn(self, ready: deque[tuple[Connection, Any]]) -> None:
         clock, poll = perf_counter_ns, self._poller.poll
         recorder, by_file = self._recorder, self._by_file
         gets, puts = recorder.outcomes("get"), recorder.outcomes("put")
@@ -146,11 +148,14 @@ class _Loop:
         buffer = bytearray(BUFFER_BYTES)
         view = memoryview(buffer)
         check_at = clock() + TICK_NS
-        ready: list[tuple[Connection, Any]] = []
+        control = self._control
         tick_s = TICK_NS / 1e9
         while by_file or self._down:
-            for file, mask in poll(tick_s):
+            for file, mask in poll(0 if ready else tick_s):
                 connection = by_file[file]
+                operation = connection.operation
+                if operation is None:
+                    continue  # Answered; it waits for its turn below.
                 if mask & writable:
                     self._send_rest(connection)
                     if not mask & ~writable:
@@ -175,10 +180,7 @@ class _Loop:
                 if reply is PENDING:
                     continue
                 end = clock()
-                operation = connection.operation
-                if operation is None:
-                    self._lost(connection, "an answer came that nobody asked for")
-                    continue
+                connection.operation = None
                 waiting[connection.index] = 0
                 connection.last = end
                 latency = end - connection.begin
@@ -198,44 +200,47 @@ class _Loop:
                         found = outcomes.miss
                     found.append(latency)
                 ready.append((connection, reply))
-            if ready:
-                if self._control.stopping:
-                    for connection, reply in ready:
-                        self._go_on(connection, reply)
-                    ready.clear()
-                attempted = written_bytes = work_ns = 0
-                for connection, reply in ready:
-                    # The same as _go_on, without the calls: this is the hot path.
-                    started = clock()
-                    try:
-                        asked = connection.ask(reply)
-                    except StopIteration as ended:
-                        self._finish(connection, ended.value or {})
-                        continue
-                    try:
-                        data = connection.encode(asked)
-                    except OperationFailed as error:
-                        self._refused(connection, asked, error)
-                        continue
-                    attempted += 1
-                    connection.operation = asked
-                    if type(asked) is Put:
-                        written_bytes += len(asked.value)
-                    waiting[connection.index] = connection.begin = begin = clock()
-                    work_ns += begin - started
-                    try:
-                        sent = connection.write(data)
-                    except BlockingIOError:
-                        sent = 0
-                    except OSError as error:
-                        self._lost(connection, error.strerror or str(error))
-                        continue
-                    if sent < len(data):
-                        self._keep_rest(connection, data, sent)
-                ready.clear()
-                self._attempted += attempted
-                self._written_bytes += written_bytes
-                recorder.work_ns += work_ns
+            attempted = written_bytes = work_ns = 0
+            look_again_at = clock() + TURN_NS
+            while ready:
+                # The same as _go_on, without the calls: this is the hot path.
+                connection, reply = ready.popleft()
+                if control.stopping:
+                    self._finish(connection, {})
+                    continue
+                started = clock()
+                try:
+                    asked = connection.ask(reply)
+                except StopIteration as ended:
+                    self._finish(connection, ended.value or {})
+                    continue
+                try:
+                    data = connection.encode(asked)
+                except OperationFailed as error:
+                    self._refused(connection, asked, error)
+                    continue
+                attempted += 1
+                connection.operation = asked
+                if type(asked) is Put:
+                    written_bytes += len(asked.value)
+                waiting[connection.index] = connection.begin = begin = clock()
+                work_ns += begin - started
+                if not connection.first:
+                    connection.first = begin
+                try:
+                    sent = connection.write(data)
+                except BlockingIOError:
+                    sent = 0
+                except OSError as error:
+                    self._lost(connection, error.strerror or str(error))
+                    continue
+                if sent < len(data):
+                    self._keep_rest(connection, data, sent)
+                if begin > look_again_at:
+                    break
+            self._attempted += attempted
+            self._written_bytes += written_bytes
+            recorder.work_ns += work_ns
             now = clock()
             if now >= check_at:
                 check_at = now + TICK_NS
