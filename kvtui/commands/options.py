@@ -1,0 +1,95 @@
+"""Option types and choices that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kvtui.errors import DataError, UsageError
+
+_UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+
+
+class Count(click.ParamType[int]):
+    """A whole number, as ``10000``, ``10_000``, ``10,000`` or ``10k``."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Read it."""
+        if isinstance(value, int):
+            return value
+        found = number(str(value))
+        if found is None or found != int(found):
+            self.fail(f"{value!r} is not a whole number such as 10000 or 10k")
+        return int(found)
+
+
+def number(text: str) -> float | None:
+    """A number with or without a unit (k, M, G); None when it is none."""
+    bare = text.strip().replace("_", "").replace(",", "")
+    unit = bare[-1:].lower() if bare[-1:].isalpha() else ""
+    if unit not in _UNITS:
+        return None
+    digits = bare[: len(bare) - len(unit)]
+    try:
+        # int keeps a seed of 19 digits exact.
+        return int(digits) * _UNITS[unit] if _is_whole(digits) else _real(digits, unit)
+    except ValueError:
+        return None
+
+
+def _is_whole(digits: str) -> bool:
+    return digits.removeprefix("-").isdecimal()
+
+
+def _real(digits: str, unit: str) -> float | None:
+    value = float(digits) * _UNITS[unit]
+    return value if abs(value) < 1e18 else None  # also false for NaN
+
+
+def settings(words: tuple[str, ...]) -> dict[str, Any]:
+    """``--set key=value`` words; numbers may have units."""
+    found: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or not key:
+            raise UsageError(
+                f"--set {word}: this is not key=value", hint="as in --set mode=cached"
+            )
+        if key in found:
+            raise UsageError(f"--set {key} is given twice")
+        as_number = number(value)
+        found[key] = value if as_number is None else as_number
+    return found
+
+
+def existing_file(path: str | Path, what: str) -> Path:
+    """An absolute path to a file that can be read; DataError otherwise."""
+    found = Path(path).expanduser().absolute()
+    try:
+        with found.open("rb"):
+            return found
+    except OSError as error:
+        raise DataError(
+            f"{what} {path} cannot be read: {error.strerror}",
+            hint="is this the path, from the folder you are in?",
+        ) from None
+
+
+def file_to_write(path: str | Path) -> Path:
+    """An absolute path in a folder that is there; UsageError otherwise."""
+    found = Path(path).expanduser().absolute()
+    if found.is_dir():
+        raise UsageError(f"{path} is a folder, not a file")
+    if not found.parent.is_dir():
+        raise UsageError(
+            f"{path} cannot be written: there is no folder {found.parent}",
+            hint=f"mkdir -p {found.parent}",
+        )
+    return found

@@ -1,0 +1,261 @@
+"""``kvtui run``: check everything, start a run, follow it, print the ranking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kvtui import config
+from kvtui.commands import console, following
+from kvtui.commands.options import (
+    Count,
+    existing_file,
+    file_to_write,
+    settings,
+)
+from kvtui.errors import ConfigError, StoreUnavailable, UsageError
+from kvtui.jobs import registry as jobs
+from kvtui.jobs.fans import parameters
+from kvtui.runs.plan import RunPlan, StorePlan, WorkloadPlan
+from kvtui.stores import registry
+from kvtui.stores.registry import StoreProfile
+from kvtui.text import count, visible
+
+CLIENTS = 8
+"""Enough to keep a server busy, and few enough for one worker to drive."""
+
+
+@click.group()
+def run() -> None:
+    """Run a workload on stores and print the ranking.
+
+    The run is a process of its own: closing this terminal changes nothing.
+    kvtui attach shows it again, kvtui stop ends it. Ctrl-C ends it too.
+    """
+
+
+@run.command()
+@click.option(
+    "--store",
+    "stores",
+    multiple=True,
+    metavar="NAME[:KEY=VALUE,…]",
+    help="A store, as often as there are stores; kvtui stores lists them.",
+)
+@click.option("--data", metavar="FILE", help="Profiles; kvtui's sample by default.")
+@click.option("--names", metavar="FILE", help="Readable names of the pages.")
+@click.option("--first", type=Count(), metavar="N", help="Only the first N people.")
+@click.option(
+    "--set",
+    "words",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="mode=record|cached|native, cache_mb=64, verify_mb=256.",
+)
+@click.option(
+    "--clients",
+    type=Count(),
+    metavar="N",
+    default=CLIENTS,
+    show_default=True,
+    help="Callers at the same time, over all workers.",
+)
+@click.option(
+    "--workers",
+    type=Count(),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Processes; a store that lives in its process has one.",
+)
+@click.option(
+    "--repeat",
+    type=Count(),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="All stores N times over; the median counts.",
+)
+@click.option("--seed", type=Count(), metavar="N", default=1, show_default=True)
+@click.option("--save", metavar="FILE", help="A further place for the snapshot.")
+@click.option(
+    "--clear",
+    is_flag=True,
+    help="Remove keys that an earlier run left on a configured server.",
+)
+@click.option("--keep", is_flag=True, help="Leave the records on a configured server.")
+@click.option("--json", "as_json", is_flag=True, help="Print the ranking as JSON.")
+@click.option(
+    "--encoding", metavar="NAME", help="Of the profiles: utf-8 (default) or latin-1."
+)
+@click.option("--format", metavar="NAME", help="Of the profiles, where not told by it.")
+def fans(
+    stores: tuple[str, ...],
+    data: str | None,
+    names: str | None,
+    first: int | None,
+    words: tuple[str, ...],
+    clients: int,
+    workers: int,
+    repeat: int,
+    seed: int,
+    save: str | None,
+    clear: bool,
+    keep: bool,
+    as_json: bool,
+    encoding: str | None,
+    format: str | None,
+) -> int:
+    """Compile fan pages: for every fan of a page, read, change and write back the
+    page's whole record.
+
+    The ranking goes to standard output, everything else to standard error. Exit
+    code 0 when every store kept everything it should, 1 when one did not.
+
+    \b
+    kvtui run fans --store ram --store leveldb --store redis-unix
+    kvtui run fans --store redis-tcp:client=driver --set mode=cached --first 1k
+    kvtui run fans --store redis-tcp:host=127.0.0.1,port=6379 --keep
+    kvtui run fans --store ram --data profiles.csv.gz --repeat 3 --save out.json
+    """
+    asked = settings(words)
+    for name in ("data", "names", "first", "encoding", "format"):
+        if name in asked:
+            raise UsageError(f"--set {name} is not how it is said", hint=f"--{name} …")
+    plan = RunPlan(
+        WorkloadPlan("fans", _parameters(asked, data, names, first, encoding, format)),
+        chosen_stores(stores),
+        clients=clients,
+        workers=workers,
+        repeat=repeat,
+        seed=seed,
+        save_to=None if save is None else str(file_to_write(save)),
+        clear=clear,
+        keep=keep,
+    )
+    check(plan)
+    for line in words_of(plan):
+        console.say(line)
+    return following.carry_out(plan, as_json=as_json)
+
+
+def _parameters(
+    asked: dict[str, Any],
+    data: str | None,
+    names: str | None,
+    first: int | None,
+    encoding: str | None,
+    format: str | None,
+) -> dict[str, Any]:
+    if data is None:
+        sample, sample_names = config.sample_profiles()
+        data = str(sample)
+        if names is None and sample_names.is_file():
+            names = str(sample_names)
+    given: dict[str, Any] = {"data": str(existing_file(data, "the profile file"))}
+    if names is not None:
+        given["names"] = str(existing_file(names, "the file of names"))
+    more = {"first": first, "encoding": encoding, "format": format}
+    return given | {k: v for k, v in more.items() if v is not None} | asked
+
+
+def chosen_stores(words: tuple[str, ...]) -> tuple[StorePlan, ...]:
+    """The stores as they were named on the command line."""
+    profiles = config.store_profiles()
+    if not words:
+        ready = [
+            name for name, each in profiles.items() if registry.availability(each).ready
+        ]
+        raise UsageError(
+            "no store was chosen",
+            hint="name one or more: "
+            + " ".join(f"--store {name}" for name in ready[:6]),
+        )
+    return tuple(config.store_plan(word, profiles) for word in words)
+
+
+def check(plan: RunPlan) -> None:
+    """Raise for whatever would keep the plan from being carried out, before
+    anything is started."""
+    plan.check()
+    jobs.workload_class(plan.workload.name).check(plan.workload.parameters)
+    for store in plan.stores:
+        profile = StoreProfile(store.name, store.kind, store.settings, store.private)
+        found = registry.availability(profile)
+        if not found.ready:
+            raise StoreUnavailable(
+                f"store {store.name} is {found.text}", hint=found.hint or None
+            )
+    _check_data(plan.workload.parameters)
+    for store in plan.stores:
+        if not store.private and registry.kind(store.kind).servers:
+            _check_server(store, plan)
+
+
+def _check_data(given: dict[str, Any]) -> None:
+    """Recognise the profile file from its first lines."""
+    from kvtui.jobs.fans.profiles import open_profiles
+
+    asked = parameters.check(given)
+    open_profiles(
+        Path(asked.data),
+        first=asked.first,
+        format=asked.format,
+        encoding=asked.encoding,
+    )
+
+
+def _check_server(store: StorePlan, plan: RunPlan) -> None:
+    """Connect to somebody's server, and see that nobody's keys are in the way."""
+    namespace = jobs.workload_class(plan.workload.name).namespace
+    opened = registry.adapter(store.kind)(store.settings)
+    opened.open()
+    try:
+        left = opened.count(namespace)
+    finally:
+        opened.close()
+    if left and not plan.clear:
+        raise UsageError(
+            f"store {store.name} still holds {left:,} keys under kvtui:{namespace}:"
+            " from an earlier run",
+            hint="--clear removes these keys and no others",
+        )
+
+
+def words_of(plan: RunPlan) -> list[str]:
+    """The plan in words, with what was left to kvtui."""
+    given = parameters.check(plan.workload.parameters)
+    sample = _is_sample(given.data)
+    people = (
+        "all people"
+        if given.first is None
+        else f"the first {count(given.first)} people"
+    )
+    names = f", names from {Path(given.names).name}" if given.names else ""
+    cache = f", cache {given.cache_mb:g} MB" if given.mode == "cached" else ""
+    turns = "once each" if plan.repeat == 1 else f"{plan.repeat} times each"
+    return [
+        f"kvtui: fan pages on {', '.join(visible(each.name) for each in plan.stores)}",
+        f"  mode {given.mode}: {parameters.MODES[given.mode]}{cache}",
+        (
+            f"  data: {visible(given.data)}{' (the sample)' if sample else ''},"
+            f" {people}{visible(names)}"
+        ),
+        (
+            f"  {_number(plan.clients, 'client')} in {_number(plan.workers, 'worker')},"
+            f" {turns}, seed {plan.seed}"
+        ),
+    ]
+
+
+def _is_sample(path: str) -> bool:
+    try:
+        return path == str(config.sample_profiles()[0])
+    except ConfigError:
+        return False
+
+
+def _number(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' if number != 1 else ''}"

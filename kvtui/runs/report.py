@@ -1,0 +1,590 @@
+"""A run's ranking: as rows, as JSON and as plain text.
+
+One row a store. A store that was run several times is ranked by the median of its
+seconds; its latencies are the percentiles of the merged histograms. Only a store
+that kept everything, in every trial, has a rank.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from statistics import median
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from kvtui.runs.events import Note
+from kvtui.runs.latency import Latency
+from kvtui.runs.state import RunState, TrialState
+from kvtui.runs.verdict import verdict
+from kvtui.tables import Column, ascii_letters, breadth, paragraph, table
+from kvtui.text import (
+    NOTHING,
+    count,
+    duration,
+    percent,
+    rate,
+    seconds,
+    size,
+    times,
+    visible,
+)
+
+ORDER: Final = ("get", "put", "add", "counts", "scan", "delete")
+"""Kinds of operation as the columns stand."""
+NAME_LIMIT: Final = 200
+
+
+class OperationRow(Struct, frozen=True):
+    """One kind of operation over all trials of a store."""
+
+    ok: int
+    miss: int
+    failed: dict[str, int]
+    p50_ns: int | None
+    p99_ns: int | None
+    p99_9_ns: int | None
+    max_ns: int | None
+
+
+class FaultRow(Struct, frozen=True):
+    """The first failure of its kind in a trial."""
+
+    repeat: int
+    operation: str
+    kind: str
+    message: str
+    phase_s: float
+
+
+class StoreRow(Struct, frozen=True):
+    """One store of the ranking. ``null`` means not measured."""
+
+    rank: int | None
+    store: str
+    reason: str
+    """Why there is no rank; empty where there is one."""
+    repeats: int
+    """Trials that came to their end."""
+    planned: int
+    elapsed_s: float | None
+    """Median of first request to last reply."""
+    elapsed_min_s: float | None
+    elapsed_max_s: float | None
+    times_ram: float | None
+    throughput_per_s: float | None
+    operations: dict[str, OperationRow]
+    attempted: int | None
+    ok: int | None
+    miss: int | None
+    failed: int | None
+    unfinished: int | None
+    read_bytes: int | None
+    """Of one trial, as all below."""
+    written_bytes: int | None
+    stored_bytes: int | None
+    records_checked: int | None
+    records_expected: int | None
+    records_wrong: int | None
+    keeps: bool
+    client_work_s: float | None
+    """Decoding, changing, encoding; summed over the clients."""
+    store_s: float | None
+    """Waiting for the store; summed over the clients."""
+    figures: dict[str, int]
+    clients: int
+    workers: int
+    client: str | None
+    version: str | None
+    address: str | None
+    durability: str | None
+    memory_limit: str | None
+    eviction: str | None
+    compression: str | None
+    verdict: str | None
+    verdict_reason: str | None
+    faults: list[FaultRow]
+    notes: list[str]
+
+
+class Report(Struct, frozen=True):
+    """A run's ranking, with what one must know to trust it."""
+
+    run: str
+    started_utc: str | None
+    outcome: str | None
+    """``done``, ``failed``, ``stopped``; null while it goes on or was cut off."""
+    reason: str
+    workload: str
+    parameters: dict[str, Any]
+    clients: int
+    workers: int
+    repeat: int
+    seed: int
+    data: dict[str, int | float | str]
+    bad_lines: int
+    first_bad_lines: list[tuple[int, str]]
+    ranking: list[StoreRow]
+    """Ranked stores in order, then the others in the order of the plan."""
+    notes: list[str]
+
+
+def report(state: RunState) -> Report:
+    """The ranking as far as the run has come."""
+    plan, data = state.plan, state.data
+    trials: dict[str, list[TrialState]] = {}
+    kinds: dict[str, str] = {}
+    if plan is not None:
+        trials = {store.name: [] for store in plan.stores}
+        kinds = {store.name: store.kind for store in plan.stores}
+    for trial in state.trials:
+        trials.setdefault(trial.store, []).append(trial)
+    planned = plan.repeat if plan is not None else 1
+    rows = [_store(state, name, group, planned) for name, group in trials.items()]
+    ram_s = next((row.elapsed_s for row in rows if kinds.get(row.store) == "ram"), None)
+    return Report(
+        run=state.run,
+        started_utc=state.started.started_utc if state.started else None,
+        outcome=state.outcome,
+        reason=state.reason,
+        workload=plan.workload.name if plan else "",
+        parameters=plan.workload.parameters if plan else {},
+        clients=plan.clients if plan else 0,
+        workers=plan.workers if plan else 0,
+        repeat=planned,
+        seed=plan.seed if plan else 0,
+        data=data.facts if data else {},
+        bad_lines=data.bad_lines if data else 0,
+        first_bad_lines=list(data.first_bad) if data else [],
+        ranking=list(_ranked(rows, ram_s)),
+        notes=[_note(note, state) for note in state.notes if note.level != "info"],
+    )
+
+
+def _note(note: Note, state: RunState) -> str:
+    trial = None if note.trial is None else state.trial(note.trial)
+    return f"{trial.store}: {note.text}" if trial is not None else note.text
+
+
+def _ranked(rows: list[StoreRow], ram_s: float | None) -> Iterator[StoreRow]:
+    def with_ram(row: StoreRow, rank: int | None) -> StoreRow:
+        ratio = row.elapsed_s / ram_s if row.elapsed_s and ram_s else None
+        return structs.replace(row, rank=rank, times_ram=ratio)
+
+    good = [row for row in rows if not row.reason]
+    good.sort(key=lambda row: row.elapsed_s or 0.0)
+    for rank, row in enumerate(good, 1):
+        yield with_ram(row, rank)
+    for row in rows:
+        if row.reason:
+            yield with_ram(row, None)
+
+
+def _store(
+    state: RunState, name: str, trials: list[TrialState], planned: int
+) -> StoreRow:
+    sound = [trial for trial in trials if not _imbalance(trial)]
+    done = [trial for trial in sound if trial.outcome == "done"]
+    # Of a store that never came to its end, what is known of its last trial.
+    shown = done or sound[-1:]
+    finished = [trial for trial in shown if trial.measured is not None]
+    lengths = [trial.elapsed_s for trial in finished if trial.elapsed_s is not None]
+    rates = [trial.throughput for trial in finished if trial.throughput is not None]
+    work = [trial.measured for trial in finished if trial.measured is not None]
+    seen = next((trial.seen for trial in reversed(trials) if trial.seen), None)
+    checked = [trial.verified for trial in shown if trial.verified is not None]
+    judged = next(
+        (found for trial in reversed(finished) if (found := verdict(state, trial))),
+        None,
+    )
+    last = trials[-1] if trials else None
+    return StoreRow(
+        rank=None,
+        store=name,
+        reason=_why_unranked(trials, planned, state.outcome is None),
+        repeats=len(done),
+        planned=planned,
+        elapsed_s=median(lengths) if lengths else None,
+        elapsed_min_s=min(lengths, default=None),
+        elapsed_max_s=max(lengths, default=None),
+        times_ram=None,
+        throughput_per_s=median(rates) if rates else None,
+        operations=_operations(shown),
+        attempted=sum(each.attempted for each in work) if work else None,
+        ok=sum(trial.ok for trial in finished) if finished else None,
+        miss=sum(trial.miss for trial in finished) if finished else None,
+        failed=sum(trial.failed for trial in finished) if finished else None,
+        unfinished=sum(each.unfinished for each in work) if work else None,
+        read_bytes=finished[-1].read_bytes if finished else None,
+        written_bytes=finished[-1].written_bytes if finished else None,
+        stored_bytes=checked[-1].stored_bytes if checked else None,
+        records_checked=checked[-1].checked if checked else None,
+        records_expected=checked[-1].expected if checked else None,
+        records_wrong=max((each.wrong for each in checked), default=None),
+        keeps=all(trial.keeps for trial in trials),
+        client_work_s=median(each.client_work_s for each in work) if work else None,
+        store_s=median(each.store_s for each in work) if work else None,
+        figures=dict(work[-1].figures) if work else {},
+        clients=last.clients if last else 0,
+        workers=last.workers if last else 0,
+        client=seen.client if seen else None,
+        version=seen.version if seen else None,
+        address=seen.address if seen else None,
+        durability=seen.durability if seen else None,
+        memory_limit=seen.memory_limit if seen else None,
+        eviction=seen.eviction if seen else None,
+        compression=seen.compression if seen else None,
+        verdict=judged.word if judged else None,
+        verdict_reason=judged.reason if judged else None,
+        faults=[
+            FaultRow(
+                trial.repeat, each.operation, each.kind, each.message, each.phase_s
+            )
+            for trial in trials
+            for each in trial.faults
+        ],
+        notes=list(dict.fromkeys(trial.note for trial in trials if trial.note)),
+    )
+
+
+def _operations(trials: list[TrialState]) -> dict[str, OperationRow]:
+    latencies: dict[str, Latency] = defaultdict(Latency)
+    numbers: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    failed: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for trial in trials:
+        for label, totals in trial.operations.items():
+            latencies[label].add(totals.latency.encode())
+            numbers[label][0] += totals.ok
+            numbers[label][1] += totals.miss
+            for kind, number in totals.failed.items():
+                failed[label][kind] += number
+    rows = {}
+    for label in sorted(numbers, key=_place):
+        latency = latencies[label]
+        p50, p99, p99_9 = latency.percentiles(50, 99, 99.9)
+        ok, miss = numbers[label]
+        rows[label] = OperationRow(
+            ok, miss, dict(failed[label]), p50, p99, p99_9, latency.max_ns
+        )
+    return rows
+
+
+def _place(label: str) -> tuple[int, str]:
+    return (ORDER.index(label) if label in ORDER else len(ORDER), label)
+
+
+def _imbalance(trial: TrialState) -> str:
+    """What does not add up in a trial's totals; empty where all does."""
+    measured = trial.measured
+    if measured is None:
+        return ""
+    known = trial.ok + trial.miss + trial.failed + measured.unfinished
+    if measured.attempted == known:
+        return ""
+    return (
+        f"its totals do not add up: {measured.attempted:,} attempted, {known:,}"
+        " accounted for; no figure of it is shown"
+    )
+
+
+def _why_unranked(trials: list[TrialState], planned: int, going_on: bool) -> str:
+    if not trials:
+        return "not run"
+    for trial in trials:
+        why = _why_not(trial, going_on)
+        # What a stop cut off says nothing against the trials before it.
+        cut_off = trial.outcome in ("stopped", None) and trial is not trials[0]
+        if why and not cut_off:
+            one = planned > 1 and trial.keeps
+            return f"{why} (repeat {trial.repeat})" if one else why
+    return ""
+
+
+def _why_not(trial: TrialState, going_on: bool) -> str:
+    verified = trial.verified
+    imbalance = _imbalance(trial)
+    if imbalance:
+        return imbalance
+    if trial.outcome is None:
+        return "not finished" if going_on else "interrupted"
+    if trial.outcome != "done":
+        return f"{trial.outcome}: {trial.reason}" if trial.reason else trial.outcome
+    if not trial.keeps:
+        return "not kept: this store drops everything by nature"
+    if verified is not None and verified.wrong:
+        said = f"{verified.wrong:,} of {verified.checked:,} records are wrong"
+        return f"{said}; first {verified.first_wrong}"
+    if trial.failed:
+        return f"{trial.failed:,} operations failed"
+    if verified is None:
+        return "not verified"
+    if not trial.kept_everything:
+        return f"only {verified.checked:,} of {verified.expected:,} records verified"
+    return ""
+
+
+def failed_stores(made: Report) -> list[StoreRow]:
+    """The stores that have no rank for another reason than their nature."""
+    return [
+        row
+        for row in made.ranking
+        if row.reason
+        and not (row.repeats == row.planned and not row.keeps and not row.failed)
+    ]
+
+
+# As text.
+
+
+def lines(
+    made: Report, width: int | None = None, *, ascii_only: bool = False
+) -> Iterator[str]:
+    """The ranking in lines of at most ``width`` cells; None means as wide as it is.
+
+    A table that is too wide is divided in two.
+    """
+    shown = _Shown(made, width, ascii_only)
+    yield from shown.tables()
+    yield from shown.details()
+    yield from shown.data()
+
+
+class _Shown:
+    """One report being written."""
+
+    def __init__(self, made: Report, width: int | None, ascii_only: bool) -> None:
+        self._made, self._width = made, width
+        self._letters = ascii_letters if ascii_only else str
+
+    def _say(self, text: str, indent: str = "") -> list[str]:
+        return paragraph(self._letters(text), self._width, indent)
+
+    def tables(self) -> Iterator[str]:
+        """The ranking itself, and under it why a store has no rank."""
+        rows = self._made.ranking
+        if not rows:
+            yield "no store was run"
+            return
+        parts = [self._name(), self._result(), self._operations(), self._end()]
+        whole = [pair for part in parts for pair in part]
+        if self._width is None or self._breadth(whole) <= self._width:
+            yield from self._table(whole)
+        else:
+            yield from self._table([*parts[0], *parts[1], *parts[3]])
+            if parts[2]:
+                yield ""
+                yield from self._table([*parts[0][1:2], *parts[2]])
+        unranked = [row for row in rows if row.reason]
+        if unranked:
+            yield ""
+        for row in unranked:
+            said = f"no rank: {_name(row)}: {visible(row.reason)}"
+            yield from self._say(said, "  ")
+
+    def _table(self, pairs: list[tuple[Column, list[str]]]) -> list[str]:
+        columns, rows = self._turned(pairs)
+        return table(columns, rows, self._width)
+
+    def _breadth(self, pairs: list[tuple[Column, list[str]]]) -> int:
+        return breadth(*self._turned(pairs))
+
+    def _turned(
+        self, pairs: list[tuple[Column, list[str]]]
+    ) -> tuple[list[Column], list[list[str]]]:
+        columns = [
+            column._replace(head=self._letters(column.head)) for column, _ in pairs
+        ]
+        turned = zip(*(cells for _, cells in pairs), strict=True)
+        return columns, [[self._letters(cell) for cell in row] for row in turned]
+
+    def _column(
+        self, head: str, cells: Iterable[str], right: bool = True
+    ) -> tuple[Column, list[str]]:
+        return Column(head, right, gives_way=head == "store"), list(cells)
+
+    def _name(self) -> list[tuple[Column, list[str]]]:
+        rows = self._made.ranking
+        return [
+            self._column("rank", (str(row.rank or NOTHING) for row in rows)),
+            self._column("store", map(_name, rows), False),
+        ]
+
+    def _result(self) -> list[tuple[Column, list[str]]]:
+        rows = self._made.ranking
+        columns = [
+            self._column("client", map(_client, rows), False),
+            self._column("seconds", (_seconds(row.elapsed_s) for row in rows)),
+        ]
+        if self._made.repeat > 1:
+            columns.append(self._column("min–max", map(_spread, rows)))
+        if any(row.times_ram for row in rows):
+            columns.append(self._column("× ram", (times(r.times_ram) for r in rows)))
+        columns.append(
+            self._column("ops/s", (rate(row.throughput_per_s) for row in rows))
+        )
+        return columns
+
+    def _operations(self) -> list[tuple[Column, list[str]]]:
+        rows = self._made.ranking
+        labels = {label for row in rows for label in row.operations}
+        columns = []
+        for label in sorted(labels, key=_place):
+            for head, field in (
+                ("p50", "p50_ns"),
+                ("p99", "p99_ns"),
+                ("p99.9", "p99_9_ns"),
+            ):
+                values = (
+                    getattr(row.operations.get(label), field, None) for row in rows
+                )
+                columns.append(self._column(f"{label} {head}", map(duration, values)))
+        if labels:
+            columns.append(self._column("read", (size(r.read_bytes) for r in rows)))
+            columns.append(
+                self._column("written", (size(row.written_bytes) for row in rows))
+            )
+        return columns
+
+    def _end(self) -> list[tuple[Column, list[str]]]:
+        rows = self._made.ranking
+        return [
+            self._column("verified", map(_verified, rows), False),
+            self._column("bound by", (row.verdict or NOTHING for row in rows), False),
+        ]
+
+    def details(self) -> Iterator[str]:
+        """A paragraph a store: where the time went, and what was measured."""
+        for row in self._made.ranking:
+            told = list(_details(row, self._made.repeat))
+            if not told:
+                continue
+            yield ""
+            yield from self._say(f"{_name(row)}: {told[0]}", "  ")
+            for text in told[1:]:
+                yield from self._say(f"  {text}", "    ")
+
+    def data(self) -> Iterator[str]:
+        """What was read, what was left out of it, and what else there is to know."""
+        made = self._made
+        facts = made.data
+        if facts:
+            numbers = ", ".join(
+                f"{count(value)} {name}"
+                for name in ("profiles", "pages", "memberships")
+                if isinstance(value := facts.get(name), int)
+            )
+            yield ""
+            source = visible(str(facts.get("source", "the data")))
+            yield from self._say(f"data: {source}: {numbers}", "  ")
+        if made.bad_lines:
+            told = len(made.first_bad_lines)
+            first = f"; the first {told}" if told < made.bad_lines else ""
+            yield from self._say(
+                f"  {made.bad_lines:,} bad lines were left out{first}:", "    "
+            )
+            for number, reason in made.first_bad_lines:
+                yield from self._say(
+                    f"    line {number:,}: {visible(reason)}", "      "
+                )
+        for note in made.notes:
+            yield from self._say(f"note: {visible(note)}", "  ")
+
+
+def _name(row: StoreRow) -> str:
+    return visible(row.store, NAME_LIMIT)
+
+
+def _client(row: StoreRow) -> str:
+    return visible((row.client or NOTHING).partition(",")[0], 20)
+
+
+def _seconds(length_s: float | None) -> str:
+    if length_s is None:
+        return NOTHING
+    return f"{length_s:,.2f}" if length_s >= 0.995 else f"{length_s:.3f}"
+
+
+def _length(length_s: float) -> str:
+    return seconds(length_s) if length_s >= 1 else duration(length_s * 1e9)
+
+
+def _spread(row: StoreRow) -> str:
+    if row.repeats < 2:
+        return NOTHING
+    return f"{_seconds(row.elapsed_min_s)}–{_seconds(row.elapsed_max_s)}"
+
+
+def _verified(row: StoreRow) -> str:
+    if not row.keeps:
+        return "not kept"
+    if row.records_checked is None or row.records_expected is None:
+        return NOTHING
+    if row.records_wrong:
+        return f"{row.records_wrong:,} wrong"
+    if row.records_checked == row.records_expected:
+        return f"all {row.records_checked:,}"
+    return f"{row.records_checked:,} of {row.records_expected:,}"
+
+
+def _details(row: StoreRow, repeat: int) -> Iterator[str]:
+    if row.client is not None:
+        yield "; ".join(filter(None, _what(row)))
+    if row.client_work_s is not None and row.store_s is not None:
+        both = row.client_work_s + row.store_s
+        share = percent(row.client_work_s / both) if both else NOTHING
+        yield (
+            f"time, summed over {row.clients:,} client{'s'[: row.clients != 1]}: own"
+            f" work (decode, change, encode) {_length(row.client_work_s)}, store"
+            f" {_length(row.store_s)}; {share} own work"
+        )
+    if row.attempted is not None:
+        yield (
+            f"operations: {count(row.attempted)} attempted = {count(row.ok)} ok"
+            f" + {count(row.miss)} miss + {count(row.failed)} failed"
+            f" + {count(row.unfinished)} unfinished"
+        )
+    if row.figures:
+        yield ", ".join(_figures(row.figures))
+    if row.verdict_reason:
+        yield f"bound by: {row.verdict}, {row.verdict_reason}"
+    if repeat > 1 and row.repeats < row.planned:
+        yield f"{row.repeats} of {row.planned} repeats"
+    for note in row.notes:
+        yield visible(note)
+    for fault in row.faults:
+        turn = f" in repeat {fault.repeat}" if repeat > 1 else ""
+        yield (
+            f"first {visible(fault.kind)} of {fault.operation} after"
+            f" {seconds(fault.phase_s)}{turn}: {visible(fault.message, 300)}"
+        )
+
+
+def _what(row: StoreRow) -> Iterator[str]:
+    yield visible(row.version or "")
+    yield visible(row.address or "")
+    if row.durability:
+        yield f"durability: {visible(row.durability)}"
+    yield visible(row.client or "")
+    if row.compression:
+        yield f"compression {visible(row.compression)}"
+    if row.memory_limit and row.memory_limit != "none":
+        yield f"memory limit {visible(row.memory_limit)}"
+    if row.eviction:
+        yield f"eviction {visible(row.eviction)}"
+    if row.workers > 1:
+        yield f"{row.workers} workers"
+
+
+def _figures(figures: dict[str, int]) -> Iterator[str]:
+    lookups, hits = figures.get("cache lookups"), figures.get("cache hits")
+    for name, number in figures.items():
+        if name == "cache lookups" and hits is not None:
+            continue
+        if name == "cache hits" and lookups:
+            yield (
+                f"cache hits {count(number)} of {count(lookups)} lookups"
+                f" ({percent(number / lookups, 1)})"
+            )
+        else:
+            yield f"{visible(name)} {count(number)}"
