@@ -7,15 +7,15 @@ happens to whoever started it changes the run.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from kvtui.runs import history
 from kvtui.runs.plan import RunPlan
-
-START_LIMIT_S = 20.0
-"""How long a runner may take until it holds its journal."""
+from kvtui.stores.servers import SOCKET_LINK
 
 
 def start(plan: RunPlan, runs: Path) -> history.RunDirectory:
@@ -25,6 +25,7 @@ def start(plan: RunPlan, runs: Path) -> history.RunDirectory:
     directory cannot be made.
     """
     plan.check()
+    tidy(runs)
     run = history.create(runs, plan)
     log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -39,3 +40,26 @@ def start(plan: RunPlan, runs: Path) -> history.RunDirectory:
     finally:
         os.close(log)
     return run
+
+
+def tidy(runs: Path) -> None:
+    """Remove what runners that were killed left of their private stores.
+
+    Only in the folders of runs that no longer go on, and only what a runner makes
+    there for a trial and removes itself: prepared input, and stores.
+    """
+    for run in history.all_runs(runs):
+        left = [run.path / "prepared", *run.path.glob("store-*")]
+        if not any(path.exists() for path in left) or run.goes_on:
+            continue
+        for path in left:
+            elsewhere = path / SOCKET_LINK
+            if elsewhere.is_symlink():
+                _remove_temporary(Path(os.readlink(elsewhere)))
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_temporary(path: Path) -> None:
+    ours = path.name.startswith("kvtui-") and path.parent == Path(tempfile.gettempdir())
+    if ours and path.is_dir() and path.stat().st_uid == os.getuid():
+        shutil.rmtree(path, ignore_errors=True)

@@ -108,9 +108,16 @@ class Runner:
             reason = f"{type(error).__name__}: {error}"
         finally:
             shutil.rmtree(self._prepared, ignore_errors=True)
-            self._emit(RunFinished(self._now_s(), outcome, reason))  # type: ignore[arg-type]
-            self._save()
-            self._journal.close()
+            self._finish(outcome, reason)
+
+    def _finish(self, outcome: Any, reason: str) -> None:
+        try:
+            self._emit(RunFinished(self._now_s(), outcome, reason))
+        except OSError as error:
+            # The state has the event, so the snapshot may still tell.
+            print(f"{self._run.journal}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        self._save()
+        self._journal.close()
 
     def _outcome(self) -> str:
         outcomes = {trial.outcome for trial in self._state.trials}
@@ -438,6 +445,9 @@ class _Conversation:
     def _listen(self, worker: WorkerProcess) -> None:
         for message in worker.receiver.receive():
             self._trial.handle(worker, message)
+        if worker.measured is not None and worker.measured.gone:
+            for other in self._trial.workers:
+                other.send(Stop())  # The store is gone for them too.
         if worker.receiver.ended:
             self._selector.unregister(worker.file)
             server = self._server_death()

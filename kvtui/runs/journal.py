@@ -28,6 +28,7 @@ class JournalWriter:
     def __init__(self, path: Path) -> None:
         """Create the journal, mode 0600; RunError when somebody else writes it."""
         self._encoder = msgspec.json.Encoder()
+        self._torn = False
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o600)
         try:
@@ -37,10 +38,16 @@ class JournalWriter:
             raise RunError(f"{path} is being written by another runner") from None
 
     def append(self, event: Event) -> None:
-        """Write one event; OSError when the disk is full."""
-        line = memoryview(self._encoder.encode(event) + b"\n")
+        """Write one event; OSError when the disk is full.
+
+        A line that was cut off so is ended before the next one begins, should
+        there be room again.
+        """
+        line = memoryview(b"\n" * self._torn + self._encoder.encode(event) + b"\n")
         while line:
-            line = line[os.write(self._file, line) :]
+            written = os.write(self._file, line)
+            self._torn = written < len(line)
+            line = line[written:]
 
     def close(self) -> None:
         """Let go of the lock."""

@@ -143,10 +143,13 @@ class LevelDbStore(Store):
         try:
             with self._adding[hash(key) % _STRIPES]:
                 batch = database.write_batch(sync=self._sync)
+                changed: dict[bytes, int] = {}  # a name may come more than once
                 for name, amount in counts:
                     full = start + name
-                    old = database.get(full)
-                    new = amount if old is None else int(old) + amount
+                    old = changed.get(full)
+                    if old is None:
+                        old = int(database.get(full, b"0"))
+                    new = changed[full] = old + amount
                     batch.put(full, b"%d" % new)
                 batch.write()
         except plyvel.Error as error:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import socket
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -120,9 +119,11 @@ class RedisStore(WireStore):
         """HGETALL."""
         try:
             found = self._connected().hgetall(key)
+            return {name: int(value) for name, value in found.items()} or None
         except (redis.RedisError, OSError) as error:
             raise self._failed(error) from None
-        return {name: int(value) for name, value in found.items()} or None
+        except (TypeError, ValueError) as error:
+            raise _no_counters(error) from None
 
     def wire(self) -> tuple[socket.socket, Wire]:
         """Connect through redis-py, then take over its socket."""
@@ -131,7 +132,12 @@ class RedisStore(WireStore):
         )
         try:
             connection.connect()
+            # Without it, a server that refuses (a password, its limit of
+            # clients) would be noticed only once the clock runs.
+            connection.send_command("PING")
+            connection.read_response()
         except (redis.RedisError, OSError) as error:
+            connection.disconnect()
             raise _unavailable(self._where, error) from None
         # redis-py offers no public way to let go of a connected socket.
         taken: socket.socket = connection._sock
@@ -194,7 +200,10 @@ class RedisStore(WireStore):
 
     def count(self, namespace: str) -> int:
         """How many keys kvtui has, by SCAN."""
-        return sum(1 for _ in self._keys(namespace))
+        try:
+            return len(self._keys(namespace))
+        except (redis.RedisError, OSError) as error:
+            raise self._failed(error) from None
 
     def wipe(self, namespace: str) -> int:
         """SCAN for kvtui's own keys and UNLINK them; never FLUSHALL."""
@@ -212,11 +221,10 @@ class RedisStore(WireStore):
             raise self._failed(error) from None
         return removed
 
-    def _keys(self, namespace: str) -> Iterable[bytes]:
+    def _keys(self, namespace: str) -> set[bytes]:
         pattern = prefix(namespace) + b"*"
-        found: Iterable[bytes] = self._connected().scan_iter(pattern, _SCAN_COUNT)
         # SCAN may return a key more than once.
-        return set(found)
+        return set(self._connected().scan_iter(pattern, _SCAN_COUNT))
 
     def _connected(self) -> Any:
         if self._client is None:
@@ -272,18 +280,23 @@ class RedisWire(Wire):
 
     def feed(self, data: memoryview) -> Any:
         """The reply once whole."""
+        shape, reader = self._shape, self._reader
         try:
-            self._reader.feed(data)
-            reply = self._reader.gets()
+            reader.feed(data)
+            reply = reader.gets()
+            if shape is Add:
+                reply = self._collect(reply)
         except hiredis.ProtocolError as error:
             raise OperationFailed(
                 "protocol", f"redis sent no RESP: {error}", broken=True
             ) from None
         if reply is PENDING:
             return PENDING
-        shape = self._shape
-        if shape is Add:
-            return self._feed_add(reply)
+        if reader.has_data():
+            # It would be taken for the answer to the next operation.
+            raise OperationFailed(
+                "protocol", "redis sent an answer that nobody asked for", broken=True
+            )
         if isinstance(reply, hiredis.ReplyError):
             raise server_error(reply)
         if shape is Get:
@@ -294,8 +307,13 @@ class RedisWire(Wire):
                 return None
         elif shape is Counts:
             if isinstance(reply, list):
-                pairs = iter(reply)
-                return {name: int(next(pairs)) for name in pairs} or None
+                try:
+                    pairs = zip(reply[::2], reply[1::2], strict=True)
+                    return {name: int(value) for name, value in pairs} or None
+                except (TypeError, ValueError) as error:
+                    raise _no_counters(error) from None
+        elif shape is Add:
+            return None
         elif isinstance(reply, int):
             return bool(reply)
         raise OperationFailed(
@@ -304,18 +322,15 @@ class RedisWire(Wire):
             broken=True,
         )
 
-    def _feed_add(self, reply: Any) -> Any:
+    def _collect(self, reply: Any) -> Any:
+        """The pipeline's first error, else its last reply, once all are there."""
         while reply is not PENDING:
             self._replies.append(reply)
             if len(self._replies) == self._wanted:
-                break
+                errors = (e for e in self._replies if isinstance(e, Exception))
+                return next(errors, reply)
             reply = self._reader.gets()
-        if len(self._replies) < self._wanted:
-            return PENDING
-        for each in self._replies:
-            if isinstance(each, hiredis.ReplyError):
-                raise server_error(each)
-        return None
+        return PENDING
 
 
 def _where(settings: Settings) -> str:
@@ -400,9 +415,19 @@ def failed(where: str, error: Exception) -> StoreError:
     return OperationFailed("disconnected", text, broken=True)
 
 
+def _no_counters(error: Exception) -> OperationFailed:
+    return OperationFailed("server-error", f"redis: these are no counters: {error}")
+
+
 def server_error(error: Exception) -> OperationFailed:
     """An error reply; the connection goes on."""
     text = str(error)
+    # redis-py takes the code off the text of the errors that it has a class for.
+    code = getattr(error, "status_code", None)
+    if isinstance(code, str) and not text.startswith(code):
+        text = f"{code} {text}"
+    elif isinstance(error, redis.exceptions.OutOfMemoryError):
+        text = f"OOM {text.removeprefix('OOM ')}"
     word = text.split(" ", 1)[0]
     kind = "no-space" if word in ("OOM", "MISCONF") else "server-error"
     return OperationFailed(kind, f"redis: {text}")

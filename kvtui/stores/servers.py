@@ -30,6 +30,8 @@ READY_LIMIT_S: Final = 20.0
 STOP_LIMIT_S: Final = 5.0
 SOCKET_PATH_LIMIT: Final = 107
 """Bytes in a unix socket's path (unix(7)); some servers cut a longer one."""
+SOCKET_LINK: Final = "sockets"
+"""In a server's folder: where its sockets are, when not there."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -167,6 +169,8 @@ class PrivateServer(ABC):
             return path
         if self._short_directory is None:
             self._short_directory = Path(tempfile.mkdtemp(prefix="kvtui-"))
+            # So that it is found again should this process be killed.
+            (self.directory / SOCKET_LINK).symlink_to(self._short_directory)
         return self._short_directory / name
 
 
