@@ -1,0 +1,75 @@
+"""What every test has: its own state and settings folders; and private servers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvtui.stores import registry
+from kvtui.stores.servers import PrivateServer, private_server
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees, or changes, what the person at this machine has."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def require_server(kind: str) -> None:
+    """Skip, saying why, where no server program of that kind is installed."""
+    wanted = registry.kind(kind)
+    if wanted.servers and registry.find_program(wanted.servers) is None:
+        pytest.skip(f"{wanted.servers[0]} is not installed: {wanted.install}")
+
+
+class Servers:
+    """Private servers, started when first asked for and kept for the session."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._started: dict[tuple[str, str], PrivateServer] = {}
+
+    def get(self, kind: str, transport: str) -> PrivateServer:
+        """A running server of that kind on that transport."""
+        require_server(kind)
+        server = self._started.get((kind, transport))
+        if server is None:
+            directory = self._directory / f"{kind}-{transport}"
+            server = private_server(kind, directory, {"transport": transport})
+            server.start()
+            self._started[kind, transport] = server
+        return server
+
+    def stop(self) -> None:
+        """Stop them all."""
+        for server in self._started.values():
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """Private servers for the whole session."""
+    directory = Path(tempfile.mkdtemp(prefix="kvtui-test-"))
+    started = Servers(directory)
+    try:
+        yield started
+    finally:
+        started.stop()
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def redis_unix(servers: Servers) -> PrivateServer:
+    """A private redis-server on a unix socket."""
+    return servers.get("redis", "unix")
+
+
+@pytest.fixture
+def redis_tcp(servers: Servers) -> PrivateServer:
+    """A private redis-server on a loopback port."""
+    return servers.get("redis", "tcp")
