@@ -87,15 +87,15 @@ def _number_fault(value: str, lowest: int, highest: int, *, blank: bool) -> str:
 
 
 def _file_fault(value: str) -> str:
-    path = Path(value).expanduser()
     try:
+        path = Path(value).expanduser()
         if path.is_dir():
             return "that is a folder"
         if not path.exists():
             return "no such file"
         if not os.access(path, os.R_OK):
             return "it may not be read"
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):
         return "not a file name"
     return ""
 

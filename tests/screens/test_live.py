@@ -1,0 +1,197 @@
+"""The live screen on runs that never were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvtui.runs import history
+from kvtui.screens import figures
+from tests import journals
+from tests.journals import HOSTILE, Runner
+from tests.screens.frames import Starter, application, frame, shows, until
+
+STORES = ("null", "ram", "leveldb", "redis-unix", "redis-tcp")
+
+
+async def test_a_finished_run_can_be_looked_at(starter: Starter, runs: Path) -> None:
+    run = journals.write(runs, *STORES)
+    app = application(starter, attach=run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        shown = await shows(pilot, "run fans done")
+        assert "✓ 9,071 of 9,071" in shown or "✓ verified" in shown
+        assert "not kept" in shown
+        assert "▸ null" in shown
+        await pilot.press("3")
+        shown = await shows(pilot, "leveldb: operations a second")
+        assert "████▁▁████" in shown
+        await pilot.press("]", "]")
+        shown = await shows(pilot, "redis-tcp: operations a second")
+        assert "✗ get timeout, first at 12.0 s" in shown
+        assert "failed: get: timeout" in shown
+        await pilot.press("[")
+        await shows(pilot, "verified 9,071 of 9,071 records, 169 MB")
+        await pilot.press("o")
+        await shows(pilot, "latency of put")
+        await pilot.press("s")
+        await shows(pilot, "The snapshot will be in")
+        run.snapshot.write_text("{}")
+        await pilot.press("s")
+        await shows(pilot, "The snapshot is in")
+
+
+async def test_a_run_is_followed(starter: Starter, runs: Path) -> None:
+    runner = Runner(runs, "null", "ram", seconds=10)
+    runner.until(4)
+    app = application(starter, attach=runner.run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        shown = await shows(pilot, "● run fans 1/2")
+        assert "▸ null       measure" in shown
+        assert "ram        waiting" in shown
+        runner.until(15)
+        shown = await shows(pilot, "▸ ram        measure")
+        assert "~" in shown
+        runner.finish()
+        await shows(pilot, "run fans done")
+
+
+async def test_choosing_a_trial_ends_following(starter: Starter, runs: Path) -> None:
+    runner = Runner(runs, "null", "ram", "leveldb", seconds=5)
+    runner.until(8)
+    app = application(starter, attach=runner.run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "▸ ram")
+        await pilot.press("1")
+        await shows(pilot, "▸ null")
+        runner.finish()
+        await shows(pilot, "run fans done")
+        assert "▸ null" in frame(app)
+
+
+async def test_a_killed_runner_is_told(starter: Starter, runs: Path) -> None:
+    runner = Runner(runs, "null", "ram")
+    runner.until(4)
+    runner.vanish()
+    app = application(starter, attach=runner.run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        shown = await shows(pilot, "run fans interrupted")
+        assert "lost" in shown
+        assert "interrupted: the runner is gone" in shown
+        assert "not run" in shown
+
+
+async def test_old_figures_say_their_age(
+    starter: Starter, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = Runner(runs, "null", "ram")
+    runner.until(4)
+    app = application(starter, attach=runner.run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "● run fans")
+        watch = app.session.watch
+        assert watch is not None
+        watch._heard -= 7
+        shown = await shows(pilot, "nothing heard for 7 s")
+        assert "quiet for 7 s" in shown
+        runner.vanish()
+
+
+async def test_stopping_asks_once(
+    starter: Starter, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[str] = []
+
+    def stop(run: history.RunDirectory) -> int:
+        stopped.append(run.name)
+        return 1
+
+    monkeypatch.setattr(history, "stop", stop)
+    runner = Runner(runs, "null")
+    runner.until(4)
+    app = application(starter, attach=runner.run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "● run fans")
+        await pilot.press("x")
+        await shows(pilot, "Stop the run?")
+        await pilot.press("q")
+        await until(pilot, lambda: "Stop the run?" not in frame(app))
+        assert stopped == []
+        await pilot.press("x", "y")
+        await shows(pilot, "Told the run to stop")
+        assert stopped == [runner.run.name]
+        await pilot.press("down")
+        runner.vanish()
+
+
+async def test_ctrl_c_asks_while_a_run_goes_on(starter: Starter, runs: Path) -> None:
+    runner = Runner(runs, "null")
+    runner.until(4)
+    app = application(starter, attach=runner.run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "● run fans")
+        await pilot.press("ctrl+c")
+        await shows(pilot, "Leave? The run goes on without you")
+        await pilot.press("n")
+        await pilot.press("ctrl+c", "ctrl+c")
+        await until(pilot, lambda: app._exit)
+        runner.vanish()
+
+
+async def test_nothing_to_stop(starter: Starter) -> None:
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("l")
+        await shows(pilot, "No run yet")
+        await pilot.press("x")
+        await shows(pilot, "No run goes on here")
+        await pilot.press("o", "1", "]", "[", "s")
+        await shows(pilot, "there is no snapshot")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_hostile_texts_are_shown_letter_for_letter(
+    starter: Starter, runs: Path, text: str
+) -> None:
+    run = journals.write(runs, "ram", "redis-tcp", hostile=text, seconds=3)
+    app = application(starter, attach=run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shows(pilot, "run fans done")
+        await pilot.press("2", "tab", "end")
+        for character in frame(app):
+            assert character == "\n" or character.isprintable()
+        if text.isascii() and text.isprintable() and len(text) < 30:
+            await shows(pilot, f"line 7: not text: {text}")
+
+
+async def test_a_run_that_never_began_shows_its_log(
+    starter: Starter, runs: Path
+) -> None:
+    run = history.create(runs, journals.plan("ram"))
+    run.log.write_text("Traceback: [/] no such module\n")
+    app = application(starter, attach=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        watch = app.session.watch
+        assert watch is not None
+        watch._began = watch._heard = watch._began - 60
+        await shows(pilot, "The runner never began")
+        await shows(pilot, "[/] no such module")
+
+
+@pytest.mark.parametrize("width", range(58, 200, 3))
+def test_columns_fit(width: int) -> None:
+    chosen = figures.columns(width)
+    assert sum(each.width + 1 for each in chosen) - 1 <= width
+    names = [each.name for each in chosen]
+    for name in ("store", "phase", "progress", "ops/s", "p99", "fail"):
+        assert name in names
+    assert (width < 78) or "40 s" in names or "last 40 s" in names
+
+
+def test_short_numbers() -> None:
+    assert figures.short_count(99_999) == "99999"
+    assert figures.short_count(199_846) == "199k"
+    assert figures.short_count(12_345_678) == "12M"
+    assert figures.short_time(41) == "41 s"
+    assert figures.short_time(700) == "12 min"
+    assert figures.short_time(10_000) == "3 h"

@@ -1,0 +1,169 @@
+"""The workbench by keyboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvtui import config
+from kvtui.errors import RunError
+from kvtui.screens.help import BoxPage
+from kvtui.screens.live import LivePage
+from kvtui.screens.workbench import WorkbenchPage
+from tests.journals import HOSTILE, Runner
+from tests.screens.frames import Starter, application, frame, shows, until
+
+
+async def test_start_with_the_keyboard_alone(starter: Starter) -> None:
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "Stores: 3 ticked")
+        await pilot.press("1", "4")
+        await shows(pilot, "--store redis-unix")
+        await pilot.press("m")
+        await shows(pilot, "[cached]")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, LivePage))
+        await shows(pilot, "starting")
+    (plan,) = starter.plans
+    assert [store.name for store in plan.stores] == ["ram", "leveldb", "redis-unix"]
+    assert plan.workload.parameters["mode"] == "cached"
+    assert app.session.memory.exists()
+
+
+async def test_a_missing_store_is_shown_and_cannot_be_ticked(starter: Starter) -> None:
+    app = application(starter)
+    app.session.wishes.stores.append("redis-tcp")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shows(pilot, "not here: redis-server is missing")
+        assert "[-] 5 redis-tcp" in frame(app)
+        assert "redis-tcp" not in app.session.wishes.stores
+        await pilot.press("5")
+        await shows(pilot, "To have it: apt install redis-server")
+        assert "redis-tcp" not in app.session.wishes.stores
+        await pilot.press("down")
+        await until(pilot, lambda: "To have it" not in frame(app))
+
+
+async def test_typing_is_checked_at_once(starter: Starter) -> None:
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("tab", "down")
+        assert app.session.wishes.clients == "8"
+        await pilot.press("backspace")
+        await shows(pilot, "Not yet: clients")
+        await pilot.press(*"20000")
+        await shows(pilot, "✗ at most 10,000")
+        await pilot.press("enter")
+        await shows(pilot, "clients: at most 10,000")
+        assert isinstance(app.screen, WorkbenchPage)
+        await pilot.press("backspace", "backspace")
+        await shows(pilot, "200 clients in 1 worker")
+    assert starter.plans == []
+
+
+async def test_letters_are_commands_in_numbers_and_text_in_names(
+    starter: Starter,
+) -> None:
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("tab", "down", "m")
+        assert app.session.wishes.mode == "cached"
+        await pilot.press(*["down"] * 5)
+        await pilot.press(*"q?[w", "space")
+        assert app.session.wishes.data == "q?[w "
+        shown = await shows(pilot, "q?[w")
+        assert "no such file" in shown
+        assert "F1 help" in shown
+        await pilot.press("escape")
+        assert "? help" in await shows(pilot, "▸ Stores")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_pasted_file_name_is_shown_letter_for_letter(
+    starter: Starter, name: str
+) -> None:
+    from textual import events
+
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("tab", *["down"] * 6)
+        app.post_message(events.Paste(name))
+        await shows(pilot, "Not yet: data file")
+        assert "\x1b" not in frame(app)
+        await pilot.press("home", "right", "end")
+        frame(app)
+
+
+async def test_nothing_ticked_starts_nothing(starter: Starter) -> None:
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("a", "a", "enter")
+        await shows(pilot, "Tick at least one store")
+    assert starter.plans == []
+
+
+async def test_a_store_can_be_asked_through_its_driver(starter: Starter) -> None:
+    app = application(starter)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shows(pilot, "redis-server, wire")
+        await pilot.press("4", "d")
+        await shows(pilot, "--store redis-unix:client=driver")
+        assert "redis-server, driver" in frame(app)
+        await pilot.press("up", "d")
+        await shows(pilot, "leveldb has one way to be asked")
+
+
+async def test_an_error_while_starting_is_a_box(starter: Starter) -> None:
+    starter.error = RunError("no space [/] left\x1b[2J", hint="make some")
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, BoxPage))
+        shown = await shows(pilot, "no space [/] left\\e[2J")
+        assert "make some" in shown
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, WorkbenchPage))
+
+
+async def test_a_second_run_is_not_started(starter: Starter, runs: Path) -> None:
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "Stores: 3 ticked")
+        runner = Runner(runs, "null")
+        runner.until(3)
+        await pilot.press("enter")
+        await shows(pilot, "A run goes on")
+        await pilot.press("l")
+        await shows(pilot, runner.run.name)
+        runner.vanish()
+    assert starter.plans == []
+
+
+async def test_a_run_that_goes_on_is_offered(starter: Starter, runs: Path) -> None:
+    runner = Runner(runs, "null", "ram")
+    runner.until(3)
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "A run goes on")
+        await shows(pilot, "● run fans 1/2")
+        runner.vanish()
+
+
+async def test_a_broken_settings_file_is_said(starter: Starter) -> None:
+    config.config_path().parent.mkdir(parents=True)
+    config.config_path().write_text('[stores."[/]"]\nkind = 3\n')
+    app = application(starter)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shows(pilot, "[stores.[/]]")
+
+
+async def test_help_is_of_this_screen(starter: Starter) -> None:
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("?")
+        shown = await shows(pilot, "Help: workbench")
+        assert "Space       tick the store" in shown
+        await pilot.press("end", "escape")
+        await shows(pilot, "Stores: 3 ticked")
