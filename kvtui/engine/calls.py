@@ -138,8 +138,10 @@ def drive(
                 waiting[index] = 0
                 if error.kind == "no-space":
                     raise StoreGone(error.message, hint=error.hint) from None
-                if error.broken and not reconnect(store.open, store.close, control):
-                    break
+                if error.broken:
+                    if not reconnect(store.open, store.close, control):
+                        break
+                    recorder.reconnected()
                 if control.stopping:
                     break
                 operation = client.throw(error)

@@ -205,6 +205,11 @@ class Recorder:
             self.unfinished += 1
             self.oldest_unfinished_ns = max(self.oldest_unfinished_ns, age_ns)
 
+    def reconnected(self) -> None:
+        """A client of the calls loop has connected anew."""
+        with self._lock:
+            self.reconnects += 1
+
     def client_ended(self, first_ns: int, last_ns: int) -> None:
         """A client's first request and last reply."""
         with self._lock:
