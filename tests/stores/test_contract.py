@@ -24,6 +24,7 @@ from kvtui.stores.operations import (
     Counts,
     Delete,
     Get,
+    Operation,
     Put,
     Scan,
     key,
@@ -248,7 +249,7 @@ def test_scan_goes_in_key_order(scanning: Subject) -> None:
 
 def test_what_a_store_does_not_offer_is_a_failed_operation(subject: Subject) -> None:
     client, where = subject.talk(), key("test", b"x")
-    missing = {
+    missing: dict[str, list[Operation]] = {
         ADD: [Add(where, ((b"x", 1),)), Counts(where)],
         SCAN: [Scan(where, 1)],
     }
