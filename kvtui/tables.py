@@ -86,12 +86,13 @@ def paragraph(text: str, width: int | None, indent: str = "") -> list[str]:
     if width is None:
         return [text]
     lines: list[str] = []
-    line = ""
-    for word in text.split(" "):
-        longer = f"{line} {word}" if line.strip() else line + word
-        if line.strip() and cells(longer) > width:
-            lines.append(line.rstrip())
+    bare = text.lstrip(" ")
+    line, empty = text[: len(text) - len(bare)], True
+    for word in bare.split(" "):
+        longer = line + word if empty else f"{line} {word}"
+        if not empty and cells(longer) > width:
+            lines.append(line)
             longer = indent + word
-        line = longer
-    lines.append(line.rstrip())
+        line, empty = longer, False
+    lines.append(line)
     return lines

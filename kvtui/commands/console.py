@@ -11,7 +11,6 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import sys
 from typing import Final, TextIO
 
@@ -79,6 +78,8 @@ def width() -> int | None:
     """Cells of a line of results; None where they go to no terminal."""
     if not is_terminal(sys.stdout):
         return None
+    import shutil
+
     return max(20, shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns)
 
 
@@ -136,7 +137,7 @@ def say(line: str = "") -> None:
 
 def complain(message: str, hint: str | None = None) -> None:
     """An error, and what to do next."""
-    say(f"kvtui: {text.visible(message)}")
+    say(f"kvtui: {text.visible(message.removeprefix('kvtui '))}")
     for line in (hint or "").splitlines():
         say(f"  {text.visible(line)}")
 

@@ -181,8 +181,10 @@ def _print(summary: Any) -> None:
         (
             "pages a profile",
             (
-                f"mean {real(summary.mean_length)}, median {real(summary.median_length)},"
-                f" p90 {real(summary.p90_length)}, most {count(summary.max_length)}"
+                f"mean {real(summary.mean_length)},"
+                f" median {real(summary.median_length)},"
+                f" p90 {real(summary.p90_length)},"
+                f" most {count(summary.max_length)}"
             ),
         ),
     ]

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -42,7 +42,7 @@ def carry_out(plan: RunPlan, *, as_json: bool = False) -> int:
         _stay(follower, signals)
     if follower.standing == "lost":
         console.complain(f"the runner of {run.name} died", _log_end(run))
-    made = report.report(follower.state)
+    made = report.report(follower.state, cut_off=follower.standing == "lost")
     show(run, made, as_json=as_json)
     code = exit_code(follower, made)
     if plan.save_to is not None and follower.state.started is not None:
@@ -98,6 +98,8 @@ def _stay(follower: Follower, signals: _Signals) -> None:
             with contextlib.suppress(RunError, ProcessLookupError):
                 history.stop(follower.run)
                 asked = True
+        if asked and signals.interrupts > 1:
+            signals.leave(INTERRUPTED, "left; the runner is still stopping the run")
         progress.show(follower.state)
         if not read:
             time.sleep(POLL_S)
@@ -154,7 +156,7 @@ class _Signals:
         for number in (signal.SIGHUP, signal.SIGTERM):
             # Who is started under nohup stays.
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._leave)
+                self._before[number] = signal.signal(number, self._hung_up)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -163,13 +165,15 @@ class _Signals:
 
     def _interrupt(self, _: int, __: FrameType | None) -> None:
         self.interrupts += 1
-        if self.interrupts == 2:
-            self._end(INTERRUPTED, "left; the runner is still stopping the run")
+        # The second one leaves as soon as the runner has been asked to stop.
+        if self.interrupts > 2:
+            self.leave(INTERRUPTED, "left; the run may go on: kvtui stop")
 
-    def _leave(self, number: int, _: FrameType | None) -> None:
-        self._end(128 + number, "left; the run goes on: kvtui attach, kvtui stop")
+    def _hung_up(self, number: int, _: FrameType | None) -> None:
+        self.leave(128 + number, "left; the run goes on: kvtui attach, kvtui stop")
 
-    def _end(self, code: int, words: str) -> None:
+    def leave(self, code: int, words: str) -> NoReturn:
+        """End this process."""
         # At once, and without a word where the terminal is gone: nothing here
         # has to be put in order, the run is not ours.
         line = f"\nkvtui: {words}\n".encode("ascii", "replace")

@@ -86,7 +86,7 @@ class Progress:
         before = min(room, text.cells(self._painted))
         padding = " " * max(0, before - text.cells(shown))
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(f"\r{shown}{padding}\r{shown}")
+            sys.stderr.write(f"\r{shown}{padding}" + ("" if shown else "\r"))
             sys.stderr.flush()
         self._painted = line
 
@@ -103,21 +103,16 @@ class Progress:
         if trial is None:
             return self._words(state)
         share = share_of_phase(trial)
-        drawn = text.bar(share or 0.0, BAR, self._glyphs)
-        parts = [
-            f"{self._name(state, trial)} {doing(trial.phase)}",
-            drawn,
-            text.fit(text.percent(share), 5, right=True),
-        ]
-        left = left_s(trial, self._at_s(state))
+        parts = [f"{self._name(state, trial)} {doing(trial.phase)}"]
+        if share is not None:
+            parts.append(text.bar(share, BAR, self._glyphs))
+            parts.append(text.fit(text.percent(share), 5, right=True))
+        left = left_s(trial, state.at_s)
         if left is not None:
             parts.append(f"{_short(left)} left")
         if trial.phase in ("measure", "verify") and trial.throughput:
             parts.append(f"{text.rate(rate_now(trial))} ops/s")
         return "  ".join(parts)
-
-    def _at_s(self, state: RunState) -> float:
-        return state.at_s
 
     def _words(self, state: RunState) -> str:
         trial = state.current
@@ -129,7 +124,7 @@ class Progress:
         share = share_of_phase(trial)
         if share is not None:
             parts.append(text.percent(share))
-        left = left_s(trial, self._at_s(state))
+        left = left_s(trial, state.at_s)
         if left is not None:
             parts.append(f"about {_short(left)} left")
         if trial.phase == "measure" and trial.intervals:

@@ -187,7 +187,9 @@ def open_workbench(attach_to: RunDirectory | None) -> int:
 
 def _print_ranking(run: RunDirectory) -> None:
     try:
-        made = report.report(run.state())
+        state = run.state()
+        over = state.outcome is not None or run.goes_on
+        made = report.report(state, cut_off=not over)
     except KvtuiError as error:
         console.complain_of(error)
         return

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -22,6 +23,7 @@ from kvtui.tables import Column, ascii_letters, breadth, paragraph, table
 from kvtui.text import (
     NOTHING,
     count,
+    cut,
     duration,
     percent,
     rate,
@@ -34,6 +36,11 @@ from kvtui.text import (
 ORDER: Final = ("get", "put", "add", "counts", "scan", "delete")
 """Kinds of operation as the columns stand."""
 NAME_LIMIT: Final = 200
+SHORT_NAME: Final = 16
+"""Cells of a store's name before its further columns on a narrow terminal."""
+
+Pairs: TypeAlias = list[tuple[Column, list[str]]]
+"""Columns and their cells."""
 
 
 class OperationRow(Struct, frozen=True):
@@ -130,8 +137,11 @@ class Report(Struct, frozen=True):
     notes: list[str]
 
 
-def report(state: RunState) -> Report:
-    """The ranking as far as the run has come."""
+def report(state: RunState, *, cut_off: bool = False) -> Report:
+    """The ranking as far as the run has come.
+
+    ``cut_off`` says that its runner died, so that nothing more will follow.
+    """
     plan, data = state.plan, state.data
     trials: dict[str, list[TrialState]] = {}
     kinds: dict[str, str] = {}
@@ -141,7 +151,9 @@ def report(state: RunState) -> Report:
     for trial in state.trials:
         trials.setdefault(trial.store, []).append(trial)
     planned = plan.repeat if plan is not None else 1
-    rows = [_store(state, name, group, planned) for name, group in trials.items()]
+    rows = [
+        _store(state, name, group, planned, cut_off) for name, group in trials.items()
+    ]
     ram_s = next((row.elapsed_s for row in rows if kinds.get(row.store) == "ram"), None)
     return Report(
         run=state.run,
@@ -169,7 +181,9 @@ def _note(note: Note, state: RunState) -> str:
 
 def _ranked(rows: list[StoreRow], ram_s: float | None) -> Iterator[StoreRow]:
     def with_ram(row: StoreRow, rank: int | None) -> StoreRow:
-        ratio = row.elapsed_s / ram_s if row.elapsed_s and ram_s else None
+        ratio = None
+        if row.elapsed_s is not None and ram_s and row.repeats:
+            ratio = row.elapsed_s / ram_s
         return structs.replace(row, rank=rank, times_ram=ratio)
 
     good = [row for row in rows if not row.reason]
@@ -182,7 +196,7 @@ def _ranked(rows: list[StoreRow], ram_s: float | None) -> Iterator[StoreRow]:
 
 
 def _store(
-    state: RunState, name: str, trials: list[TrialState], planned: int
+    state: RunState, name: str, trials: list[TrialState], planned: int, cut_off: bool
 ) -> StoreRow:
     sound = [trial for trial in trials if not _imbalance(trial)]
     done = [trial for trial in sound if trial.outcome == "done"]
@@ -202,7 +216,7 @@ def _store(
     return StoreRow(
         rank=None,
         store=name,
-        reason=_why_unranked(trials, planned, state.outcome is None),
+        reason=_why_unranked(trials, planned, cut_off),
         repeats=len(done),
         planned=planned,
         elapsed_s=median(lengths) if lengths else None,
@@ -288,11 +302,11 @@ def _imbalance(trial: TrialState) -> str:
     )
 
 
-def _why_unranked(trials: list[TrialState], planned: int, going_on: bool) -> str:
+def _why_unranked(trials: list[TrialState], planned: int, cut_off: bool) -> str:
     if not trials:
         return "not run"
     for trial in trials:
-        why = _why_not(trial, going_on)
+        why = _why_not(trial, cut_off)
         # What a stop cut off says nothing against the trials before it.
         cut_off = trial.outcome in ("stopped", None) and trial is not trials[0]
         if why and not cut_off:
@@ -301,13 +315,13 @@ def _why_unranked(trials: list[TrialState], planned: int, going_on: bool) -> str
     return ""
 
 
-def _why_not(trial: TrialState, going_on: bool) -> str:
+def _why_not(trial: TrialState, cut_off: bool) -> str:
     verified = trial.verified
     imbalance = _imbalance(trial)
     if imbalance:
         return imbalance
     if trial.outcome is None:
-        return "not finished" if going_on else "interrupted"
+        return "interrupted: the runner died" if cut_off else "not finished"
     if trial.outcome != "done":
         return f"{trial.outcome}: {trial.reason}" if trial.reason else trial.outcome
     if not trial.keeps:
@@ -366,15 +380,15 @@ class _Shown:
         if not rows:
             yield "no store was run"
             return
-        parts = [self._name(), self._result(), self._operations(), self._end()]
-        whole = [pair for part in parts for pair in part]
+        name, groups = self._name(), self._operations()
+        whole = [*name, *self._result(), *chain(*groups), *self._end()]
         if self._width is None or self._breadth(whole) <= self._width:
             yield from self._table(whole)
         else:
-            yield from self._table([*parts[0], *parts[1], *parts[3]])
-            if parts[2]:
+            yield from self._table([*name, *self._result(), *self._end()])
+            for part in self._packed(groups, self._width):
                 yield ""
-                yield from self._table([*parts[0][1:2], *parts[2]])
+                yield from self._table([self._short_name(), *part])
         unranked = [row for row in rows if row.reason]
         if unranked:
             yield ""
@@ -382,16 +396,25 @@ class _Shown:
             said = f"no rank: {_name(row)}: {visible(row.reason)}"
             yield from self._say(said, "  ")
 
-    def _table(self, pairs: list[tuple[Column, list[str]]]) -> list[str]:
+    def _packed(self, groups: list[Pairs], width: int) -> Iterator[Pairs]:
+        """As many groups of columns beside each other as there is room for."""
+        part: Pairs = []
+        for group in groups:
+            if part and self._breadth([self._short_name(), *part, *group]) > width:
+                yield part
+                part = []
+            part = [*part, *group]
+        if part:
+            yield part
+
+    def _table(self, pairs: Pairs) -> list[str]:
         columns, rows = self._turned(pairs)
         return table(columns, rows, self._width)
 
-    def _breadth(self, pairs: list[tuple[Column, list[str]]]) -> int:
+    def _breadth(self, pairs: Pairs) -> int:
         return breadth(*self._turned(pairs))
 
-    def _turned(
-        self, pairs: list[tuple[Column, list[str]]]
-    ) -> tuple[list[Column], list[list[str]]]:
+    def _turned(self, pairs: Pairs) -> tuple[list[Column], list[list[str]]]:
         columns = [
             column._replace(head=self._letters(column.head)) for column, _ in pairs
         ]
@@ -403,14 +426,18 @@ class _Shown:
     ) -> tuple[Column, list[str]]:
         return Column(head, right, gives_way=head == "store"), list(cells)
 
-    def _name(self) -> list[tuple[Column, list[str]]]:
+    def _name(self) -> Pairs:
         rows = self._made.ranking
         return [
             self._column("rank", (str(row.rank or NOTHING) for row in rows)),
             self._column("store", map(_name, rows), False),
         ]
 
-    def _result(self) -> list[tuple[Column, list[str]]]:
+    def _short_name(self) -> tuple[Column, list[str]]:
+        rows = self._made.ranking
+        return self._column("store", (cut(_name(r), SHORT_NAME) for r in rows), False)
+
+    def _result(self) -> Pairs:
         rows = self._made.ranking
         columns = [
             self._column("client", map(_client, rows), False),
@@ -425,28 +452,37 @@ class _Shown:
         )
         return columns
 
-    def _operations(self) -> list[tuple[Column, list[str]]]:
+    def _operations(self) -> list[Pairs]:
+        """A group of columns for each kind of operation, and the bytes."""
         rows = self._made.ranking
-        labels = {label for row in rows for label in row.operations}
-        columns = []
-        for label in sorted(labels, key=_place):
+        groups = []
+        for label in sorted(
+            {each for row in rows for each in row.operations}, key=_place
+        ):
+            group = []
             for head, field in (
                 ("p50", "p50_ns"),
                 ("p99", "p99_ns"),
                 ("p99.9", "p99_9_ns"),
             ):
-                values = (
+                values = [
                     getattr(row.operations.get(label), field, None) for row in rows
-                )
-                columns.append(self._column(f"{label} {head}", map(duration, values)))
-        if labels:
-            columns.append(self._column("read", (size(r.read_bytes) for r in rows)))
-            columns.append(
-                self._column("written", (size(row.written_bytes) for row in rows))
+                ]
+                if any(value is not None for value in values):
+                    cells = map(duration, values)
+                    group.append(self._column(f"{label} {head}", cells))
+            if group:  # none where every get was a miss
+                groups.append(group)
+        if groups:
+            groups.append(
+                [
+                    self._column("read", (size(row.read_bytes) for row in rows)),
+                    self._column("written", (size(r.written_bytes) for r in rows)),
+                ]
             )
-        return columns
+        return groups
 
-    def _end(self) -> list[tuple[Column, list[str]]]:
+    def _end(self) -> Pairs:
         rows = self._made.ranking
         return [
             self._column("verified", map(_verified, rows), False),
