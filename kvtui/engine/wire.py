@@ -202,45 +202,48 @@ class _Loop:
                 ready.append((connection, reply))
             attempted = written_bytes = work_ns = 0
             look_again_at = clock() + TURN_NS
-            while ready:
-                # The same as _go_on, without the calls: this is the hot path.
-                connection, reply = ready.popleft()
-                if control.stopping:
-                    self._finish(connection, {})
-                    continue
-                started = clock()
-                try:
-                    asked = connection.ask(reply)
-                except StopIteration as ended:
-                    self._finish(connection, ended.value or {})
-                    continue
-                try:
-                    data = connection.encode(asked)
-                except OperationFailed as error:
-                    self._refused(connection, asked, error)
-                    continue
-                attempted += 1
-                connection.operation = asked
-                if type(asked) is Put:
-                    written_bytes += len(asked.value)
-                waiting[connection.index] = connection.begin = begin = clock()
-                work_ns += begin - started
-                if not connection.first:
-                    connection.first = begin
-                try:
-                    sent = connection.write(data)
-                except BlockingIOError:
-                    sent = 0
-                except OSError as error:
-                    self._lost(connection, error.strerror or str(error))
-                    continue
-                if sent < len(data):
-                    self._keep_rest(connection, data, sent)
-                if begin > look_again_at:
-                    break
-            self._attempted += attempted
-            self._written_bytes += written_bytes
-            recorder.work_ns += work_ns
+            try:
+                while ready:
+                    # The same as _go_on, without the calls: this is the hot path.
+                    connection, reply = ready.popleft()
+                    if control.stopping:
+                        self._finish(connection, {})
+                        continue
+                    started = clock()
+                    try:
+                        asked = connection.ask(reply)
+                    except StopIteration as ended:
+                        self._finish(connection, ended.value or {})
+                        continue
+                    try:
+                        data = connection.encode(asked)
+                    except OperationFailed as error:
+                        self._refused(connection, asked, error)
+                        self._go_on(connection, None)
+                        continue
+                    attempted += 1
+                    connection.operation = asked
+                    if type(asked) is Put:
+                        written_bytes += len(asked.value)
+                    waiting[connection.index] = connection.begin = begin = clock()
+                    work_ns += begin - started
+                    if not connection.first:
+                        connection.first = begin
+                    try:
+                        sent = connection.write(data)
+                    except BlockingIOError:
+                        sent = 0
+                    except OSError as error:
+                        self._lost(connection, error.strerror or str(error))
+                        continue
+                    if sent < len(data):
+                        self._keep_rest(connection, data, sent)
+                    if begin > look_again_at:
+                        break
+            finally:  # A client may break; what it asked before still counts.
+                self._attempted += attempted
+                self._written_bytes += written_bytes
+                recorder.work_ns += work_ns
             now = clock()
             if now >= check_at:
                 check_at = now + TICK_NS
@@ -249,24 +252,26 @@ class _Loop:
     def _go_on(self, connection: Connection, reply: Any) -> None:
         """Let the client compute, and send what it asks next."""
         connection.operation = None
-        if self._control.stopping:
-            self._finish(connection, {})
-            return
-        started = perf_counter_ns()
-        try:
-            if connection.error is not None:
-                error, connection.error = connection.error, None
-                operation = connection.client.throw(error)
+        while True:
+            if self._control.stopping:
+                self._finish(connection, {})
+                return
+            started = perf_counter_ns()
+            try:
+                if connection.error is not None:
+                    error, connection.error = connection.error, None
+                    operation = connection.client.throw(error)
+                else:
+                    operation = connection.client.send(reply)
+            except StopIteration as ended:
+                self._finish(connection, ended.value or {})
+                return
+            try:
+                data = connection.encode(operation)
+            except OperationFailed as error:
+                self._refused(connection, operation, error)
             else:
-                operation = connection.client.send(reply)
-        except StopIteration as ended:
-            self._finish(connection, ended.value or {})
-            return
-        try:
-            data = connection.encode(operation)
-        except OperationFailed as error:
-            self._refused(connection, operation, error)
-            return
+                break
         self._attempted += 1
         connection.operation = operation
         if type(operation) is Put:
@@ -290,12 +295,11 @@ class _Loop:
         self, connection: Connection, operation: Operation, error: OperationFailed
     ) -> None:
         """The protocol has no such operation: it fails without being sent."""
+        now = perf_counter_ns()
         self._attempted += 1
-        connection.operation = operation
-        connection.begin = perf_counter_ns()
-        if not connection.first:
-            connection.first = connection.begin
-        self._fail(connection, error)
+        self._recorder.failed(operation.label, error, 0, now)
+        connection.error = error
+        connection.first, connection.last = connection.first or now, now
 
     def _keep_rest(self, connection: Connection, data: bytes, sent: int) -> None:
         """Not all could be sent at once; the rest goes when the socket takes it."""
@@ -416,6 +420,7 @@ class _Loop:
         for connection in connections:
             if connection.operation is not None and connection.socket.fileno() >= 0:
                 self._recorder.abandon(perf_counter_ns() - connection.begin)
+            self._recorder.waiting[connection.index] = 0
             with contextlib.suppress(OSError):
                 connection.socket.close()
             connection.client.close()
