@@ -77,21 +77,33 @@ class StorePart(Pane):
         run = visible(watch.run.name)
         title = f"{visible(copy.store)}: the copy made by run {run}, trial "
         title += str(copy.trial + 1)
-        line: Line = []
-        for index, each in enumerate(self.page.copies):
-            here = each.store == copy.store
-            digit = f"{index + 1} " if index < 9 else ""
-            said = f"{digit}{visible(each.store, 40)}"
-            if not each.keeps:
-                said += " (not kept)"
-            elif not each.there:
-                said += " (none)"
-            if length(line) + cells(said) + 2 > width:
-                line.append((" …", "dim"))
-                break
-            style = "here" if here else "" if each.there else "dim"
-            line += [(" ", ""), (f" {said} " if here else said, style)]
-        return [self.heading(title, "", width), line]
+        return [self.heading(title, "", width), self._stores(copy, width)]
+
+    def _stores(self, copy: Copy, width: int) -> Line:
+        """As many stores as there is room for, the chosen one among them."""
+        stores = [self._store(index, copy) for index in range(len(self.page.copies))]
+        chosen = self.page.copies.index(copy) if copy in self.page.copies else 0
+        first, taken = chosen, length(stores[chosen]) + 4
+        while first and taken + length(stores[first - 1]) <= width:
+            first -= 1
+            taken += length(stores[first])
+        line: Line = [("… ", "dim")] if first else []
+        for store in stores[first:]:
+            if length(line) + length(store) > width - 2:
+                return [*line, ("…", "dim")]
+            line += store
+        return line
+
+    def _store(self, index: int, copy: Copy) -> Line:
+        each = self.page.copies[index]
+        said = f"{index + 1} " if index < 9 else ""
+        said += visible(each.store, 40)
+        if not each.keeps:
+            said += " (not kept)"
+        elif not each.there:
+            said += " (none)"
+        here = each.store == copy.store
+        return [(f" {said} ", "here" if here else "" if each.there else "dim")]
 
 
 class FilterPart(Pane, can_focus=True):

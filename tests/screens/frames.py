@@ -22,9 +22,10 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def frame(app: KvtuiApp) -> str:
     """What the screen shows, line by line, without blanks at the ends."""
-    strips = app.screen._compositor.render_strips()
+    compositor = app.screen._compositor
+    strips = compositor.render_strips()
     lines = [strip.text.rstrip() for strip in strips]
-    width, height = app.size
+    width, height = compositor.size
     assert len(lines) == height
     for strip in strips:
         assert strip.cell_length == width, strip.text

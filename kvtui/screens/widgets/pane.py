@@ -125,11 +125,13 @@ class ListPane(Pane, can_focus=True):
         """The rule, the names of the columns and the rows around the cursor."""
         inner = width - 2
         rows = self.row_count()
-        self.cursor = max(0, min(self.cursor, rows - 1))
+        if rows:
+            # Where there are none yet, the place that is returned to is kept.
+            self.cursor = max(0, min(self.cursor, rows - 1))
         header = self.header(inner)
         above = 1 if header is None else 2
         room = max(1, height - above)
-        self._top = min(self._top, self.cursor, max(0, rows - room))
+        self._top = max(0, min(self._top, self.cursor, rows - room))
         self._top = max(self._top, self.cursor - room + 1, 0)
         aside = self.aside()
         if rows > room:
