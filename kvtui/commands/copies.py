@@ -120,7 +120,7 @@ class LiveStore:
 
     def raw(self, page: str) -> bytes | None:
         """The record as the store holds it; counters as the record they make."""
-        name = key(NAMESPACE, page.encode("utf-8", "surrogateescape"))
+        name = key(NAMESPACE, page.encode())
         try:
             value = self._store.get(name)
         except OperationFailed as error:

@@ -9,7 +9,7 @@ import click
 from kvtui import config
 from kvtui.commands import console, following
 from kvtui.commands.copies import LiveStore, find_copy, is_live, open_copy
-from kvtui.commands.options import Count, existing_file
+from kvtui.commands.options import Count, existing_file, typed
 from kvtui.commands.query import from_archive, show
 from kvtui.commands.run import check, words_of
 from kvtui.errors import UsageError
@@ -49,7 +49,7 @@ def fananalyze(
         raise UsageError("name a file to analyse (-f) or a page to print (-q)")
     plan = _store(store, host, port)
     if page is not None:
-        return _query(plan, page)
+        return _query(plan, typed(page))
     path = existing_file(str(file), "the profile file")
     run = RunPlan(
         WorkloadPlan(

@@ -52,6 +52,11 @@ def _real(digits: str, unit: str) -> float | None:
     return value if abs(value) < 1e18 else None  # also false for NaN
 
 
+def typed(word: str) -> str:
+    """A word of the command line in UTF-8, also where the locale is not."""
+    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def settings(words: tuple[str, ...]) -> dict[str, Any]:
     """``--set key=value`` words; numbers may have units."""
     found: dict[str, Any] = {}

@@ -8,7 +8,7 @@ import click
 
 from kvtui.commands import console
 from kvtui.commands.copies import LiveStore, find_copy, is_live, named_store, open_copy
-from kvtui.commands.options import Count
+from kvtui.commands.options import Count, typed
 from kvtui.errors import KvtuiError
 from kvtui.jobs.fans.archive import Archive, CoPage, FanRecord, PageRow
 from kvtui.tables import Column, ascii_letters, table
@@ -46,6 +46,7 @@ def query(
     kvtui query "Michael Jackson" --store redis-unix --top 5
     kvtui query 1008 --store redis-tcp:host=127.0.0.1,port=6379 --json
     """
+    what = typed(what)
     if store is not None and run_name is None:
         plan = named_store(store)
         if is_live(plan):
@@ -63,7 +64,6 @@ def query(
 
 def from_archive(archive: Archive, what: str, top: int, as_json: bool) -> int:
     """Find the page in a copy and print it; the exit code."""
-    what = what.encode("utf-8", "replace").decode()
     found = archive.named(what)
     exact = [row for row in found if row.page == what]
     if not exact and len(found) > 1:
