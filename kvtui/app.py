@@ -66,6 +66,7 @@ class KvtuiApp(App[None]):
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
     TITLE = "kvtui"
     DEFAULT_MODE: ClassVar[str] = "workbench"
 

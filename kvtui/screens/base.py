@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,17 +11,22 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from kvtui import actions
+from kvtui.errors import SnapshotError
 from kvtui.screens.widgets.lines import Line, length, wrap
 from kvtui.screens.widgets.pane import ListPane, Pane, TextPane
 from kvtui.text import Glyphs, cells, cut, visible
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual import events
     from textual.app import ComposeResult
     from textual.geometry import Size
     from textual.widget import Widget
 
+    from kvtui.runs.snapshot import Snapshot
     from kvtui.screens.session import Session
+    from kvtui.screens.watch import Watch
 
 SMALLEST = (60, 16)
 """Columns and lines that a screen needs."""
@@ -333,18 +339,46 @@ class Page(Screen[None]):
         self.app.push_screen(HelpPage(self.session, self.NAME))
 
     def action_save(self) -> None:
-        """Say where the snapshot is; the runner writes it after every trial."""
+        """Save the snapshot and say where; at its end the runner has done so."""
         watch = self.session.watch
         if watch is None:
             self.say("There is no run yet, so there is no snapshot.", "warn")
-        elif watch.run.snapshot.is_file():
+        elif not watch.caught_up:
+            self.say("The run's journal is still being read.", "warn")
+        elif not watch.goes_on and watch.run.snapshot.is_file():
             self.say(f"The snapshot is in {watch.run.snapshot}", "good")
         else:
-            self.say(
-                "No trial has finished yet. The snapshot will be in"
-                f" {watch.run.snapshot}",
-                "warn",
-            )
+            self._save(watch)
+
+    def _save(self, watch: Watch) -> None:
+        """Write a snapshot of what is known now.
+
+        While the run goes on its own file is the runner's to replace, so this one
+        has a name with its second.
+        """
+        from kvtui.runs import snapshot
+
+        path = watch.run.snapshot
+        if watch.goes_on:
+            path = path.with_stem(f"{path.stem}-at-{watch.state.at_s:.0f}s")
+        try:
+            document = snapshot.snapshot(watch.state)
+        except SnapshotError as error:
+            self.say(error.message, "warn")
+            return
+        self.run_worker(
+            self._write(path, document), group="snapshot", exit_on_error=False
+        )
+
+    async def _write(self, path: Path, document: Snapshot) -> None:
+        from kvtui.runs import snapshot
+
+        try:
+            await asyncio.to_thread(snapshot.write, path, document)
+        except SnapshotError as error:
+            self.say(f"{error.message}: {error.hint}", "bad")
+        else:
+            self.say(f"The snapshot is in {path}", "good")
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What failed beside the screen is said, and never ends it."""

@@ -256,7 +256,9 @@ class RecordList(ListPane):
         """Names of the columns."""
         if not self.row_count():
             return None
-        return _record_line(("page", "shared", "of this", "of that", "lift"), width)
+        if width >= WIDE:
+            return _record_line(RECORD_HEAD, width)
+        return _record_line(("page", "shared", "of this", "of that", "", "lift"), width)
 
     def row(self, index: int, width: int) -> Line:
         """One page, what it shares, and how telling that is."""
@@ -269,6 +271,7 @@ class RecordList(ListPane):
             count(other.shared),
             percent(_share(other.shared, record.fans), 1),
             percent(_share(other.shared, other.fans), 1),
+            count(other.fans),
             times(lift(other, record, opened.profiles)),
         )
         return _record_line(said, width)
@@ -289,11 +292,28 @@ def lift(other: CoPage, record: FanRecord, profiles: int) -> float | None:
     return other.shared * profiles / (record.fans * other.fans)
 
 
-def _record_line(said: tuple[str, str, str, str, str], width: int) -> Line:
+WIDE = 100
+"""Cells from which a record's columns have room to say what they are."""
+RECORD_HEAD = (
+    "page",
+    "shared fans",
+    "of this page's fans",
+    "of that page's fans",
+    "its fans",
+    "lift",
+)
+
+
+def _record_line(said: tuple[str, str, str, str, str, str], width: int) -> Line:
     name, *figures_said = said
-    room = max(16, width - 4 * 9)
+    widths = (13, 21, 21, 10, 9) if width >= WIDE else (9, 9, 9, 0, 9)
+    room = max(16, width - sum(widths))
     line: Line = [(fit(visible(name, 500), room), "")]
-    return line + [(fit(each, 9, right=True), "") for each in figures_said]
+    return line + [
+        (fit(each, room, right=True), "")
+        for each, room in zip(figures_said, widths, strict=True)
+        if room
+    ]
 
 
 class FansPage(Page):

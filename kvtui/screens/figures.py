@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kvtui.runs.follow import left_s, rate_now, share_of_phase
 from kvtui.runs.state import RunState, TrialState
+from kvtui.runs.verdict import Verdict, verdict
 from kvtui.screens.watch import Watch
-from kvtui.screens.widgets.lines import Line, fitted, paragraph
+from kvtui.screens.widgets.lines import Line, paragraph
 from kvtui.text import (
-    NOTHING,
     Glyphs,
     bar,
     count,
@@ -83,9 +84,12 @@ def columns(width: int) -> list[Column]:
     if room >= 7:
         recent = min(RECENT_S, room - 1)
         if room > 30:
-            recent = min(RECENT_S, room - 11)
+            recent = min(RECENT_S, room - 15)
         name = RECENT if recent >= len(RECENT) else "40 s"
         chosen.insert(4, Column(name, recent, False))
+        room = width - _total(chosen)
+    if room >= 10:
+        chosen.append(Column("bound by", 8, False))
         room = width - _total(chosen)
     if room > 0:
         store = min(20, chosen[0].width + room)
@@ -115,6 +119,7 @@ class Cells:
     def __init__(self, glyphs: Glyphs) -> None:
         self.glyphs = glyphs
         self.operation = "get"
+        self._bounds: dict[tuple[int, str | None], Verdict | None] = {}
         self._percentiles: dict[tuple[int, str], tuple[int, list[int | None]]] = {}
 
     def percentiles(self, trial: TrialState, operation: str) -> list[int | None]:
@@ -128,6 +133,15 @@ class Cells:
             kept = counted, totals.latency.percentiles(50, 99, 99.9)
             self._percentiles[key] = kept
         return kept[1]
+
+    def bound(self, state: RunState, trial: TrialState) -> Verdict | None:
+        """What bounded the trial; looked for once it has been measured."""
+        if trial.measured is None:
+            return None
+        key = trial.number, trial.outcome
+        if key not in self._bounds:
+            self._bounds[key] = verdict(state, trial)
+        return self._bounds[key]
 
     def row(self, row: Row, watch: Watch, width: int) -> Line:
         """The whole row in ``width`` cells."""
@@ -154,6 +168,9 @@ class Cells:
             values = self.percentiles(trial, self.operation)
             return duration(values[quantiles.index(column.name)]), ""
         match column.name:
+            case "bound by":
+                bound = self.bound(watch.state, trial)
+                return (bound.word if bound else ""), ""
             case "ops/s":
                 return rate(rate_now(trial)), ""
             case "miss":
@@ -167,14 +184,14 @@ class Cells:
         if trial is None:
             return "", ""
         if trial.outcome is not None:
-            return verdict(trial, self.glyphs, width)
+            return worth(trial, self.glyphs, width)
         share = share_of_phase(trial)
         if share is None:
             return "", ""
-        left_s = left_in_phase(trial, watch.state.at_s)
+        still_s = left_s(trial, watch.state.at_s)
         said = f"{percent(share):>5}"
-        if left_s is not None and width >= 12:
-            said += f" {'~' + short_time(left_s):>6}"
+        if still_s is not None and width >= 12:
+            said += f" {'~' + short_time(still_s):>6}"
         if width >= 18:
             said = f"{bar(share, width - 13, self.glyphs)} {said}"
         return said, ""
@@ -194,7 +211,7 @@ def phase(row: Row, watch: Watch) -> tuple[str, str]:
     return trial.phase or "connect", ""
 
 
-def verdict(trial: TrialState, glyphs: Glyphs, width: int) -> tuple[str, str]:
+def worth(trial: TrialState, glyphs: Glyphs, width: int) -> tuple[str, str]:
     """What a finished trial's data is worth, in one cell."""
     verified = trial.verified
     if not trial.keeps:
@@ -207,15 +224,6 @@ def verdict(trial: TrialState, glyphs: Glyphs, width: int) -> tuple[str, str]:
         return f"{percent(verified.checked / verified.expected)} verified", "warn"
     said = f"{glyphs.yes} {trial.verification}"
     return (said if len(said) <= width else f"{glyphs.yes} verified"), "good"
-
-
-def rate_now(trial: TrialState) -> float | None:
-    """Answered operations a second: of the last second, at the end of all."""
-    if trial.measured is not None or trial.outcome is not None:
-        return trial.throughput
-    if trial.phase == "measure" and trial.intervals:
-        return trial.interval_rate(trial.intervals[-1])
-    return trial.throughput
 
 
 def recent_rates(trial: TrialState, width: int) -> list[float | None]:
@@ -232,34 +240,6 @@ def recent_rates(trial: TrialState, width: int) -> list[float | None]:
         cell = trial.intervals[start : start + each_s]
         rates.append(sum(map(trial.interval_rate, cell)) / len(cell))
     return rates
-
-
-def share_of_phase(trial: TrialState) -> float | None:
-    """How far the phase has come, 0 to 1."""
-    progress = trial.progress
-    if progress is not None:
-        return min(1.0, progress.done / progress.total) if progress.total else None
-    if trial.phase == "measure" and trial.total:
-        return min(1.0, trial.done / trial.total)
-    return None
-
-
-def left_in_phase(trial: TrialState, at_s: float) -> float | None:
-    """Seconds that the phase will still take at the pace of its last seconds."""
-    progress = trial.progress
-    if progress is not None:
-        spent_s = at_s - trial.phase_started_s
-        if progress.done <= 0 or spent_s <= 0:
-            return None
-        return max(0.0, (progress.total - progress.done) * spent_s / progress.done)
-    if trial.phase != "measure" or len(trial.intervals) < 2 or not trial.total:
-        return None
-    recent = trial.intervals[-11:]
-    done = recent[-1].done - recent[0].done
-    spent_s = recent[-1].start_s - recent[0].start_s
-    if done <= 0 or spent_s <= 0:
-        return None
-    return max(0.0, (trial.total - trial.done) * spent_s / done)
 
 
 def short_time(length_s: float) -> str:
@@ -287,6 +267,9 @@ def details(watch: Watch, row: Row, cells: Cells, width: int) -> Iterator[Line]:
         yield from _ending(trial, cells.glyphs, width)
         yield from _faults(trial, cells.glyphs, width)
         yield from _operations(trial, cells, width)
+        bound = cells.bound(state, trial)
+        if bound is not None:
+            yield from paragraph(f"bound by {bound.word}: {bound.reason}", width)
         yield from _store(trial, width)
         yield from _work(trial, width)
     yield from _machine(state, trial, width)
@@ -439,11 +422,3 @@ def _fact(value: float | str) -> str:
 def chart_values(trial: TrialState) -> list[float | None]:
     """Answered operations a second, for every second of the measure phase."""
     return [trial.interval_rate(each) for each in trial.intervals]
-
-
-def padded(line: Line, width: int) -> Line:
-    """A line in exactly ``width`` cells."""
-    return fitted(line, width)
-
-
-__all__ = ["NOTHING", "Cells", "Column", "Row", "columns", "details", "header", "rows"]

@@ -118,6 +118,8 @@ class ChartPane(Pane, can_focus=False):
         values = figures.chart_values(trial)
         top = chart.nice_top(max((each for each in values if each), default=0.0))
         labels = [rate(top), *[""] * (height - 2), "0"] if height > 1 else [rate(top)]
+        if height >= 9 and height % 2:
+            labels[height // 2] = rate(top / 2)
         gutter = max(map(cells, labels))
         drawn = chart.draw(values, width - gutter - 2, height, self.glyphs, top)
         return [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvtui.runs import history
+from kvtui.runs import history, snapshot
 from kvtui.screens import figures
 from tests import journals
 from tests.journals import HOSTILE, Runner
@@ -35,10 +35,8 @@ async def test_a_finished_run_can_be_looked_at(starter: Starter, runs: Path) -> 
         await pilot.press("o")
         await shows(pilot, "latency of put")
         await pilot.press("s")
-        await shows(pilot, "The snapshot will be in")
-        run.snapshot.write_text("{}")
-        await pilot.press("s")
         await shows(pilot, "The snapshot is in")
+        assert snapshot.read(run.snapshot).outcome == "done"
 
 
 async def test_a_run_is_followed(starter: Starter, runs: Path) -> None:
@@ -54,6 +52,33 @@ async def test_a_run_is_followed(starter: Starter, runs: Path) -> None:
         assert "~" in shown
         runner.finish()
         await shows(pilot, "run fans done")
+
+
+async def test_a_snapshot_of_a_run_that_goes_on(starter: Starter, runs: Path) -> None:
+    runner = Runner(runs, "null", "ram", seconds=10)
+    runner.until(15)
+    runner.run.snapshot.write_text("the runner's own")
+    app = application(starter, attach=runner.run)
+    async with app.run_test(size=(200, 40)) as pilot:
+        await shows(pilot, "● run fans 2/2")
+        await pilot.press("s")
+        await shows(pilot, "snapshot-at-")
+        (saved,) = runner.run.path.glob("snapshot-at-*.json")
+        assert snapshot.read(saved).outcome is None
+        assert runner.run.snapshot.read_text() == "the runner's own"
+        runner.vanish()
+
+
+async def test_the_mouse_is_optional_and_works(starter: Starter, runs: Path) -> None:
+    app = application(starter, attach=journals.write(runs, *STORES))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shows(pilot, "run fans done")
+        await pilot.click("#trials", offset=(10, 4))
+        await shows(pilot, "▸ leveldb")
+        await pilot.press("w")
+        await shows(pilot, "Stores: 3 ticked")
+        await pilot.click("#stores", offset=(3, 4))
+        await shows(pilot, "Stores: 4 ticked")
 
 
 async def test_choosing_a_trial_ends_following(starter: Starter, runs: Path) -> None:
