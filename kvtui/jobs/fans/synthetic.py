@@ -65,19 +65,19 @@ class SyntheticParameters(msgspec.Struct, frozen=True, kw_only=True):
 
     profiles: int = 10_000
     seed: int = 2009
-    mean_length: float = 20.0
+    mean_length: float = 8.0
     """Mean pages a profile."""
     dispersion: float = 1.18
     """Of the negative binomial: the smaller, the longer the longest lists."""
-    pool: int = 40
+    pool: int = 14
     """Pages that can occur, for each profile."""
-    flatness: float = 50.0
+    flatness: float = 24.0
     """The larger, the flatter the head of the popularity law."""
     groups: int = 30
     groups_each: int = 3
-    taste: float = 0.5
+    taste: float = 0.6
     """Share of the pages that a profile takes from its taste groups."""
-    series: float = 0.3
+    series: float = 0.5
     """Share of the strips of eight ranks that hold a series, far from the head."""
 
     def checked(self) -> SyntheticParameters:

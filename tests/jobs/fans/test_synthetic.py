@@ -58,8 +58,8 @@ def test_the_shape(sample, fans):
     assert 2 < mean(fans.values()) < 3
     assert 0.65 < sum(n == 1 for n in fans.values()) / len(fans) < 0.75
     lengths = [len(profile) for profile in sample]
-    assert mean(lengths) == pytest.approx(20, abs=0.5)
-    assert median(lengths) == 15
+    assert mean(lengths) == pytest.approx(8, abs=0.3)
+    assert median(lengths) == 6
     assert min(lengths) == 1
     popular = {page for page, _ in fans.most_common(1500)}
     pairs = Counter(
