@@ -77,7 +77,7 @@ class RunDirectory:
         """Its plan; RunError when it cannot be read."""
         try:
             return msgspec.json.decode(self.plan_path.read_bytes(), type=RunPlan)
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
             raise RunError(f"{self.plan_path} cannot be read: {error}") from error
 
 
@@ -124,7 +124,8 @@ def all_runs(runs: Path) -> list[RunDirectory]:
 
 def _order(run: RunDirectory) -> tuple[str, int]:
     stem, _, number = run.name.rpartition("-")
-    return (stem, int(number)) if number.isdigit() else (run.name, 1)
+    numbered = number.isascii() and number.isdecimal()
+    return (stem, int(number)) if numbered else (run.name, 1)
 
 
 def _is_run(path: Path) -> bool:
