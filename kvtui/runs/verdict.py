@@ -53,7 +53,7 @@ def verdict(state: RunState, trial: TrialState) -> Verdict | None:
             f"a worker used {workers:.0%} of a core; {work:.0%} of the clients' time"
             " was their own work",
         )
-    if limit is not None and own > NEAR_NULL * limit:
+    if limit and own > NEAR_NULL * limit:
         return Verdict("client", f"{own / limit:.0%} of what the null store reaches")
     if server is not None and server >= BUSY:
         return Verdict("server", f"the server used {server:.0%} of a core")
