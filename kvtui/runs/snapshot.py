@@ -262,7 +262,7 @@ def read(path: Path) -> Snapshot:
         return msgspec.json.decode(path.read_bytes(), type=Snapshot)
     except OSError as error:
         raise SnapshotError(f"{path} cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(f"{path} is not a snapshot of kvtui: {error}") from None
 
 
