@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 import msgspec
 
@@ -20,6 +22,8 @@ from kvtui.errors import RunError
 from kvtui.runs.events import AnyEvent, Event
 
 NAME = "journal.jsonl"
+_LOCK_LIMIT_S: Final = 1.0
+"""Whoever looks whether a journal is written holds its lock for a moment."""
 
 
 class JournalWriter:
@@ -31,11 +35,18 @@ class JournalWriter:
         self._torn = False
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._file)
-            raise RunError(f"{path} is being written by another runner") from None
+        give_up = time.monotonic() + _LOCK_LIMIT_S
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    os.close(self._file)
+                    raise RunError(
+                        f"{path} is being written by another runner"
+                    ) from None
+            time.sleep(0.01)
 
     def append(self, event: Event) -> None:
         """Write one event; OSError when the disk is full.
@@ -84,18 +95,20 @@ class JournalReader:
         try:
             with self.path.open("rb") as file:
                 file.seek(self._offset)
-                data = file.read(limit_bytes)
+                while data := file.read(limit_bytes):
+                    self._offset += len(data)
+                    *lines, self._rest = (self._rest + data).split(b"\n")
+                    if events := list(self._decoded(lines)):
+                        return events
         except FileNotFoundError:
-            return []
-        self._offset += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return list(self._decoded(lines))
+            pass
+        return []
 
     def _decoded(self, lines: list[bytes]) -> Iterator[AnyEvent]:
         for line in lines:
             try:
                 yield self._decoder.decode(line)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 self.unreadable_lines += 1
 
 
