@@ -521,7 +521,7 @@ def test_several_pages_of_a_name_are_listed(finished):
 
 def test_look_alikes_are_pointed_out(finished):
     out, err = finished("query", "caf\u00e9")
-    assert "1 fans" in out.splitlines()[0]
+    assert "1 fan of 4" in out.splitlines()[0]
     assert "'cafe\\u0301'" in err
     _, err = finished("query", "CAFE\u0301", code=1)
     assert "'caf\\xe9'" in err

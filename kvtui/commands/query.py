@@ -121,9 +121,13 @@ def _point_out(why: str, rows: Iterable[PageRow], seen: set[str]) -> None:
 def _lines_of(rows: list[PageRow], *, escaped: bool) -> str:
     return "\n".join(
         f"    {_told_apart(row.page) if escaped else visible(row.page)}"
-        f"{f' ({visible(row.name, 80)})' if row.name else ''}, {count(row.fans)} fans"
+        f"{f' ({visible(row.name, 80)})' if row.name else ''}, {count(row.fans)} {_fans(row.fans)}"
         for row in rows
     )
+
+
+def _fans(number: int) -> str:
+    return "fan" if number == 1 else "fans"
 
 
 def _told_apart(page: str) -> str:
@@ -152,7 +156,7 @@ def show(
     letters = ascii_letters if console.ascii_only() else str
     name = visible(record.name, 200) if record.name else visible(record.page, 200)
     people = f" of {profiles:,} people" if profiles else ""
-    console.out(letters(f"{name}: {record.fans:,} fans{people}"))
+    console.out(letters(f"{name}: {record.fans:,} {_fans(record.fans)}{people}"))
     console.out(letters(f"{visible(record.page)}"))
     if not record.others:
         console.out("no other page shares a fan with it")
