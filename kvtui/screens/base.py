@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.geometry import Size
     from textual.widget import Widget
 
-    from kvtui.runs.snapshot import Snapshot
+    from kvtui.runs.history import RunDirectory
     from kvtui.screens.session import Session
     from kvtui.screens.watch import Watch
 
@@ -356,27 +356,26 @@ class Page(Screen[None]):
         While the run goes on its own file is the runner's to replace, so this one
         has a name with its second.
         """
-        from kvtui.runs import snapshot
-
         path = watch.run.snapshot
         if watch.goes_on:
             path = path.with_stem(f"{path.stem}-at-{watch.state.at_s:.0f}s")
-        try:
-            document = snapshot.snapshot(watch.state)
-        except SnapshotError as error:
-            self.say(error.message, "warn")
-            return
+        self.say("saving …")
         self.run_worker(
-            self._write(path, document), group="snapshot", exit_on_error=False
+            self._write(watch.run, path), group="snapshot", exit_on_error=False
         )
 
-    async def _write(self, path: Path, document: Snapshot) -> None:
+    async def _write(self, run: RunDirectory, path: Path) -> None:
         from kvtui.runs import snapshot
 
+        def write() -> None:
+            # From the journal: the watched state is without single histograms.
+            snapshot.write(path, snapshot.snapshot(run.state()))
+
         try:
-            await asyncio.to_thread(snapshot.write, path, document)
+            await asyncio.to_thread(write)
         except SnapshotError as error:
-            self.say(f"{error.message}: {error.hint}", "bad")
+            hint = f" ({error.hint})" if error.hint else ""
+            self.say(f"{error.message}{hint}", "bad")
         else:
             self.say(f"The snapshot is in {path}", "good")
 

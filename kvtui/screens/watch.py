@@ -6,7 +6,9 @@ import time
 from collections import deque
 from typing import Literal, TypeAlias
 
-from kvtui.runs.events import AnyEvent
+from msgspec import structs
+
+from kvtui.runs.events import AnyEvent, Interval, OperationInterval
 from kvtui.runs.history import RunDirectory
 from kvtui.runs.journal import JournalReader
 from kvtui.runs.state import RunState
@@ -55,9 +57,21 @@ class Watch:
                 self._look()
                 return False
             for _ in range(min(8, len(self._pending))):
-                self.state.apply(self._pending.popleft())
-                self.events += 1
+                self._apply(self._pending.popleft())
         return True
+
+    def _apply(self, event: AnyEvent) -> None:
+        """Fold an event in; the histograms of single seconds are not kept.
+
+        They are in the journal, and a screen that watches for hours should not
+        grow by all of them.
+        """
+        self.state.apply(event)
+        self.events += 1
+        if isinstance(event, Interval):
+            trial = self.state.trial(event.trial)
+            if trial is not None and trial.intervals and trial.intervals[-1] is event:
+                trial.intervals[-1] = _light(event)
 
     def _fill(self) -> bool:
         try:
@@ -150,3 +164,12 @@ class Watch:
         if current is not None and current.total:
             part = min(1.0, current.done / current.total)
         return min(1.0, (finished + part) / planned)
+
+
+def _light(interval: Interval) -> Interval:
+    """The interval without its histograms."""
+    operations = {
+        label: OperationInterval(each.ok, each.miss, each.failed)
+        for label, each in interval.operations.items()
+    }
+    return structs.replace(interval, operations=operations)
