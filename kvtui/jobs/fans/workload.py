@@ -213,7 +213,12 @@ class FansWorkload(Workload):
             else:
                 hits += 1
             before = len(record["pages"])
-            codec.count(record, page, profile)
+            try:
+                codec.count(record, page, profile)
+            except records.DamagedRecord:
+                lost.add(page)
+                used -= _RECORD_BYTES + _ENTRY_BYTES * before
+                continue
             used += _ENTRY_BYTES * (len(record["pages"]) - before)
             cache[page] = record  # last in order: the most recently used
             while used > room and len(cache) > 1:
