@@ -75,6 +75,14 @@ class Kvtui:
     def newest(self) -> history.RunDirectory:
         return history.find(self.runs, None)
 
+    def ended(self, run: history.RunDirectory) -> None:
+        """Wait until the run's runner is gone; say how far it came otherwise."""
+        try:
+            until(lambda: not run.goes_on, "the run has ended")
+        except AssertionError as error:
+            told = _bytes(run.journal)[-2000:] + _bytes(run.log)[-2000:]
+            raise AssertionError(told.decode()) from error
+
     def goes_on(self) -> history.RunDirectory | None:
         """The run whose measuring has begun."""
         for run in history.all_runs(self.runs):
@@ -94,7 +102,7 @@ def kvtui(tmp_path: Path) -> Iterator[Kvtui]:
     for run in history.all_runs(made.runs):
         if run.goes_on:
             history.stop(run)
-            until(lambda run=run: not run.goes_on, "the run has ended")  # type: ignore[misc]
+            made.ended(run)
 
 
 @pytest.fixture(scope="module")
@@ -410,7 +418,7 @@ def test_a_second_ctrl_c_leaves_at_once(kvtui):
     finally:
         terminal.close()
     run = kvtui.newest()
-    until(lambda: not run.goes_on, "the run has ended")
+    kvtui.ended(run)
     assert run.state().outcome == "stopped"
 
 

@@ -16,7 +16,7 @@ from kvtui import config
 from kvtui.commands import console
 from kvtui.commands.progress import Progress
 from kvtui.errors import RunError, SnapshotError
-from kvtui.runs import history, report, snapshot
+from kvtui.runs import history, report, report_text, snapshot
 from kvtui.runs.follow import Follower
 from kvtui.runs.history import RunDirectory
 from kvtui.runs.plan import RunPlan
@@ -66,7 +66,9 @@ def show(run: RunDirectory, made: report.Report, *, as_json: bool = False) -> No
         document = {**msgspec.to_builtins(made), **_places(run)}
         console.out_json(msgspec.json.format(msgspec.json.encode(document), indent=1))
         return
-    for line in report.lines(made, console.width(), ascii_only=console.ascii_only()):
+    for line in report_text.lines(
+        made, console.width(), ascii_only=console.ascii_only()
+    ):
         console.out(line)
     console.out()
     console.out(f"run {run.name}: {visible(str(run.path))}")

@@ -119,11 +119,13 @@ def _point_out(why: str, rows: Iterable[PageRow], seen: set[str]) -> None:
 
 
 def _lines_of(rows: list[PageRow], *, escaped: bool) -> str:
-    return "\n".join(
-        f"    {_told_apart(row.page) if escaped else visible(row.page)}"
-        f"{f' ({visible(row.name, 80)})' if row.name else ''}, {count(row.fans)} {_fans(row.fans)}"
-        for row in rows
-    )
+    return "\n".join(f"    {_one_line(row, escaped)}" for row in rows)
+
+
+def _one_line(row: PageRow, escaped: bool) -> str:
+    page = _told_apart(row.page) if escaped else visible(row.page)
+    name = f" ({visible(row.name, 80)})" if row.name else ""
+    return f"{page}{name}, {count(row.fans)} {_fans(row.fans)}"
 
 
 def _fans(number: int) -> str:

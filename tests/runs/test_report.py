@@ -7,7 +7,7 @@ import statistics
 import msgspec
 import pytest
 
-from kvtui.runs import report
+from kvtui.runs import report, report_text
 from kvtui.runs.events import (
     AnyEvent,
     Interval,
@@ -96,7 +96,7 @@ def run(run_plan: RunPlan, *events: AnyEvent) -> RunState:
 def text(
     made: report.Report, width: int | None = None, ascii_only: bool = False
 ) -> str:
-    return "\n".join(report.lines(made, width, ascii_only=ascii_only))
+    return "\n".join(report_text.lines(made, width, ascii_only=ascii_only))
 
 
 def test_the_quickest_store_that_kept_everything_is_first():
@@ -210,14 +210,14 @@ def test_it_fits_the_terminal(width):
     state = folded(
         *journals.events("null", "ram", "redis-unix", "redis-tcp", "leveldb")
     )
-    for line in report.lines(report.report(state), width):
+    for line in report_text.lines(report.report(state), width):
         assert cells(line) <= width
 
 
 def test_hostile_texts_are_shown_letter_for_letter():
     for hostile in journals.HOSTILE:
         state = folded(*journals.events("ram", "redis-tcp", hostile=hostile))
-        for line in report.lines(report.report(state), 80):
+        for line in report_text.lines(report.report(state), 80):
             assert "\x1b" not in line
             assert "\n" not in line
             assert "\u202e" not in line
