@@ -17,6 +17,10 @@ from kvtui.runs import history
 from kvtui.runs.plan import RunPlan
 from kvtui.stores.servers import SOCKET_LINK
 
+_runners: list[subprocess.Popen[bytes]] = []
+"""Started by this process and not yet ended: an ended child stays in the process
+table until somebody asks for it."""
+
 
 def start(plan: RunPlan, runs: Path) -> history.RunDirectory:
     """Check and write the plan, start the runner; returns at once.
@@ -29,17 +33,23 @@ def start(plan: RunPlan, runs: Path) -> history.RunDirectory:
     run = history.create(runs, plan)
     log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        subprocess.Popen(
+        runner = subprocess.Popen(
             [sys.executable, "-m", "kvtui.engine.runner", str(run.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            close_fds=True,
         )
+        _reap(runner)
     finally:
         os.close(log)
     return run
+
+
+def _reap(runner: subprocess.Popen[bytes]) -> None:
+    """Keep the runner until it ends, and let go of those that have ended."""
+    _runners.append(runner)
+    _runners[:] = [each for each in _runners if each.poll() is None]
 
 
 def tidy(runs: Path) -> None:

@@ -15,6 +15,8 @@ BUSY: Final = 0.9
 """Share of a core from which a single-threaded process counts as full."""
 IDLE: Final = 0.7
 NEAR_NULL: Final = 0.5
+MOSTLY: Final = 0.75
+"""Share of the clients' time from which their own work bounds them."""
 SHORT_S: Final = 0.5
 """Too short a measure phase to say anything about its bound."""
 
@@ -53,6 +55,8 @@ def verdict(state: RunState, trial: TrialState) -> Verdict | None:
             f"a worker used {workers:.0%} of a core; {work:.0%} of the clients' time"
             " was their own work",
         )
+    if work >= MOSTLY:
+        return Verdict("client", f"{work:.0%} of the clients' time was their own work")
     if limit and own > NEAR_NULL * limit:
         return Verdict("client", f"{own / limit:.0%} of what the null store reaches")
     if server is not None and server >= BUSY:
