@@ -24,10 +24,11 @@ from kvtui.jobs.workload import Findings, Keep, Keeper, Prepared, Workload
 from kvtui.stores.operations import Add, Client, Counts, Get, Put, key
 
 _CHUNK: Final = 8192
-_RECORD_BYTES: Final = 400
-_ENTRY_BYTES: Final = 100
-"""What a decoded record and an entry of it are taken to cost in the cache: a dict
-entry with its share of empty slots, and a name that is not shared."""
+_RECORD_BYTES: Final = 600
+_ENTRY_BYTES: Final = 140
+"""What a decoded record and an entry of it are taken to cost in the cache: the dicts
+of CPython 3.11 with their share of empty slots, and a name of some 50 letters that
+is not shared because it came from the store."""
 
 
 class FansWorkload(Workload):
