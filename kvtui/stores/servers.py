@@ -27,6 +27,7 @@ from kvtui.stores import registry
 from kvtui.stores.store import Settings
 
 READY_LIMIT_S: Final = 20.0
+_PROBE_TIMEOUT_S: Final = 1.0
 STOP_LIMIT_S: Final = 5.0
 SOCKET_PATH_LIMIT: Final = 107
 """Bytes in a unix socket's path (unix(7)); some servers cut a longer one."""
@@ -114,7 +115,9 @@ class PrivateServer(ABC):
         )
 
     def _try(self) -> None:
-        store = registry.adapter(self.kind)(self.connect_settings())
+        # Somebody else may listen there and never answer; ours is soon asked again.
+        settings = {**self.connect_settings(), "timeout_s": _PROBE_TIMEOUT_S}
+        store = registry.adapter(self.kind)(settings)
         key, value = b"kvtui:ready:probe", os.urandom(8)
         store.open()
         try:
