@@ -72,7 +72,7 @@ class Terminal:
         deadline = time.monotonic() + limit_s
         while not condition(bytes(self.written)):
             if time.monotonic() > deadline:
-                raise AssertionError(f"only got {bytes(self.written)[-3000:]!r}")
+                raise AssertionError(f"only got {bytes(self.written)[-9000:]!r}")
             self.read()
 
     def shows(self, text: str, limit_s: float = 20) -> None:

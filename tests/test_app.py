@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from kvtui.errors import UsageError
+from kvtui.runs import history
 from kvtui.screens import terminal as terminals
 from tests import terminal
 from tests.journals import Runner
@@ -139,6 +141,61 @@ def test_suspended_and_back(shown: Terminal) -> None:
     shown.until(lambda written: b"Stores" in written[at:])
     shown.send("q")
     assert shown.ended() == 0
+
+
+@pytest.fixture
+def people(tmp_path: Path, state: Path) -> Path:
+    """A profile file, chosen in the form together with the ram store."""
+    path = tmp_path / "people.tsv"
+    mj, gbp = "http://x/mj", "http://x/gbp"
+    lines = [f"{mj}\t{gbp}\n"] * 22 + [f"{mj}\thttp://x/other\n"] * 384
+    path.write_text("".join(lines))
+    wishes = {"stores": ["ram"], "data": str(path), "clients": "2"}
+    (state / "kvtui").mkdir(parents=True)
+    memory = {"version": 1, "wishes": wishes}
+    (state / "kvtui" / "ui.json").write_text(json.dumps(memory))
+    return path
+
+
+def test_from_start_to_the_fan_pages(state: Path, people: Path) -> None:
+    played = terminal.play(state, (120, 40))
+    try:
+        played.shows("--store ram --data")
+        played.send("\r")
+        played.shows("run fans done", 60)
+        played.send("f")
+        played.shows("3 of 3 pages")
+        played.send("mj\r")
+        played.shows("406 fans of 406")
+        row = re.compile(rb"gbp +22 +5\.4 % +100\.0 % +22 +1\.00\xc3\x97")
+        played.until(lambda written: row.search(written) is not None)
+        played.send("q")
+        assert played.ended() == 0
+        assert b"Traceback" not in played.written
+    finally:
+        played.close()
+
+
+def test_a_killed_screen_changes_nothing_for_the_run(
+    state: Path, runs: Path, people: Path
+) -> None:
+    played = terminal.play(state)
+    try:
+        played.shows("kvtui run fans")
+        played.send("\r")
+        played.shows("The run is starting")
+        played.process.send_signal(signal.SIGKILL)
+        assert played.ended() == -signal.SIGKILL
+        deadline = time.monotonic() + 60
+        found = history.all_runs(runs)
+        while not found or found[0].state().outcome is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+            found = history.all_runs(runs)
+        (run,) = found
+        assert run.state().outcome == "done"
+    finally:
+        played.close()
 
 
 def test_leaving_a_run_says_that_it_goes_on(state: Path, runs: Path) -> None:

@@ -62,8 +62,14 @@ class Archives:
         return await self._ask(path, lambda archive: _lookalikes(archive, texts))
 
     def close(self) -> None:
-        """No more questions."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """No more questions; the file is closed by the thread that reads it."""
+        self._thread.submit(self._let_go)
+        self._thread.shutdown(wait=False)
+
+    def _let_go(self) -> None:
+        if self._archive is not None:
+            self._archive.close()
+            self._archive = None
 
     async def _ask(self, path: Path, question: Callable[[Archive], T]) -> T:
         loop = asyncio.get_running_loop()
@@ -72,9 +78,7 @@ class Archives:
     def _answer(self, path: Path, question: Callable[[Archive], T]) -> T:
         try:
             if self._archive is None or self._archive.path != path:
-                if self._archive is not None:
-                    self._archive.close()
-                    self._archive = None
+                self._let_go()
                 self._archive = Archive(path)
             return question(self._archive)
         except (sqlite3.Error, OSError, ValueError) as error:
@@ -82,7 +86,6 @@ class Archives:
 
 
 def _search(archive: Archive, text: str) -> Matches:
-    text = _sayable(text)
     total, rows = archive.search(text, LIMIT)
     return Matches(text, total, rows, len(archive))
 
@@ -93,14 +96,9 @@ def _open(archive: Archive, page: str) -> Opened:
 
 def _lookalikes(archive: Archive, texts: tuple[str, ...]) -> list[PageRow]:
     found: dict[str, PageRow] = {}
-    for text in dict.fromkeys(map(_sayable, texts)):
+    for text in dict.fromkeys(texts):
         for row in archive.lookalikes(text) if text else ():
             # What differs in case only is no trap: one sees it.
             if text.casefold() not in (row.page.casefold(), row.name.casefold()):
                 found[row.page] = row
     return list(found.values())
-
-
-def _sayable(text: str) -> str:
-    """What cannot be UTF-8 can be no page's name either."""
-    return text.encode("utf-8", "replace").decode()

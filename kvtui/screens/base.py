@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -360,9 +361,7 @@ class Page(Screen[None]):
         if watch.goes_on:
             path = path.with_stem(f"{path.stem}-at-{watch.state.at_s:.0f}s")
         self.say("saving …")
-        self.run_worker(
-            self._write(watch.run, path), group="snapshot", exit_on_error=False
-        )
+        self.beside(partial(self._write, watch.run, path), "snapshot")
 
     async def _write(self, run: RunDirectory, path: Path) -> None:
         from kvtui.runs import snapshot
@@ -378,6 +377,18 @@ class Page(Screen[None]):
             self.say(f"{error.message}{hint}", "bad")
         else:
             self.say(f"The snapshot is in {path}", "good")
+
+    def beside(
+        self,
+        work: Callable[[], Coroutine[Any, Any, None]],
+        group: str,
+        *,
+        exclusive: bool = False,
+    ) -> None:
+        """Do something beside the screen; ``exclusive`` gives up the group's last."""
+        self.run_worker(
+            cast(Any, work), group=group, exclusive=exclusive, exit_on_error=False
+        )
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What failed beside the screen is said, and never ends it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -334,6 +335,7 @@ class FansPage(Page):
         self.problem = ""
         self._names: dict[str, str] = {}
         self._cursors: list[int] = []
+        self._opens_first = False
         self._run: RunDirectory | None = None
         self.store_part = StorePart(self)
         self.filter = FilterPart(self)
@@ -362,6 +364,11 @@ class FansPage(Page):
         """Letters go into the filter while it has the keys."""
         return self.focused is self.filter and not self.trail
 
+    @property
+    def wanted(self) -> str:
+        """What is looked for; what cannot be UTF-8 can be no page's name either."""
+        return self.filter.editor.text.encode("utf-8", "replace").decode()
+
     def name_of(self, page: str) -> str:
         """A page's readable name, for the trail."""
         return visible(self._names.get(page) or page, 200)
@@ -377,7 +384,7 @@ class FansPage(Page):
                     "No run yet. Press F2, tick stores and press Enter; the records"
                     " come here once a trial was verified."
                 )
-            return "reading the run …"
+            return f"The run is {self.session.watch.standing}: no records yet."
         if not copy.keeps:
             return (
                 f"not kept: {visible(copy.store)} keeps nothing, so there is no record"
@@ -447,12 +454,7 @@ class FansPage(Page):
             self.matches = self.opened = None
             self._paint()
             return
-        self.run_worker(
-            self._answer(copy.path),
-            group="archive",
-            exclusive=True,
-            exit_on_error=False,
-        )
+        self.beside(partial(self._answer, copy.path), "archive", exclusive=True)
 
     async def _answer(self, path: Path) -> None:
         try:
@@ -466,8 +468,12 @@ class FansPage(Page):
                 alike = await self.archives.lookalikes(path, page, self._names[page])
                 self.opened = opened._replace(lookalikes=alike)
             else:
-                matches = await self.archives.search(path, self.filter.editor.text)
+                matches = await self.archives.search(path, self.wanted)
                 self.matches = matches
+                if self._opens_first:
+                    self._opens_first = False
+                    self.action_open()
+                    return
                 if not _has(matches, matches.text):
                     self._paint()
                     alike = await self.archives.lookalikes(path, matches.text)
@@ -506,6 +512,7 @@ class FansPage(Page):
             return False
         if editor.text != before:
             self.pages.cursor = 0
+            self._opens_first = False
             self._ask()
         self.filter.update()
         return True
@@ -550,6 +557,9 @@ class FansPage(Page):
                 return
             other = record.others[self.record.cursor]
             self._walk(other.page, other.name, self.record.cursor)
+        elif self.matches is not None and self.matches.text != self.wanted:
+            # Typed faster than it was found: open what will be found.
+            self._opens_first = True
         elif self.pages.rows:
             row = self.pages.rows[self.pages.cursor]
             self._walk(row.page, row.name, self.pages.cursor)

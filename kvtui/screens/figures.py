@@ -406,7 +406,7 @@ def _data(state: RunState, width: int) -> Iterator[Line]:
     ]
     said = "data: " + " · ".join(numbers + words)
     if data.bad_lines:
-        said += f" · {count(data.bad_lines)} bad lines"
+        said += f" · {count(data.bad_lines)} bad line{'s' * (data.bad_lines != 1)}"
     yield from paragraph(said, width, "dim")
     for number, reason in data.first_bad[:5]:
         yield from paragraph(visible(f"  line {number}: {reason}"), width, "warn")

@@ -272,8 +272,15 @@ class LivePage(Page):
 
     def action_open(self) -> None:
         """The fan pages as this store holds them."""
-        row = chosen(self.session)
-        self.session.wanted_store = row.store if row else ""
+        row, watch = chosen(self.session), self.session.watch
+        if row is None or watch is None:
+            return
+        if not watch.run.records(row.number).is_file():
+            kept = row.trial is None or row.trial.keeps
+            why = "are not copied yet" if kept else "are not kept"
+            self.say(f"{row.store}: its records {why}; f shows those of others.")
+            return
+        self.session.wanted_store = row.store
         self.app.switch_mode("fans")
 
     def action_back(self) -> None:

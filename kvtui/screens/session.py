@@ -101,7 +101,7 @@ class Session:
         if watch is None:
             return "", ""
         state = watch.state
-        workload = state.plan.workload.name if state.plan else "run"
+        workload = f"run {state.plan.workload.name}" if state.plan else "run"
         standing = watch.standing
         done = percent(watch.share_done())
         place = f"{min(len(state.trials), state.trials_planned)}/{state.trials_planned}"
@@ -109,10 +109,10 @@ class Session:
             return f"{standing} …", "dim"
         if standing == "going on":
             if watch.stale:
-                return f"run {workload} quiet for {watch.quiet_s:.0f} s", "warn"
-            return f"● run {workload} {place} {done}", "good"
+                return f"{workload} quiet for {watch.quiet_s:.0f} s", "warn"
+            return f"● {workload} {place} {done}", "good"
         style = {"done": "dim", "stopped": "warn"}.get(standing, "bad")
-        return f"run {workload} {standing}", style
+        return f"{workload} {standing}", style
 
 
 def _remembered(path: Path) -> Remembered:

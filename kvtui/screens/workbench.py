@@ -338,9 +338,7 @@ class WorkbenchPage(Page):
             self.stores.styles.width = "48%"
 
     def _begin(self) -> None:
-        self.run_worker(
-            self._probe(), group="availability", exclusive=True, exit_on_error=False
-        )
+        self.beside(self._probe, "availability", exclusive=True)
 
     async def _probe(self) -> None:
         for profile in list(self.session.profiles.values()):
@@ -452,7 +450,7 @@ class WorkbenchPage(Page):
             return
         self._starting = True
         self.say("starting …")
-        self.run_worker(self._start(), group="start", exit_on_error=False)
+        self.beside(self._start, "start")
 
     async def _start(self) -> None:
         try:
@@ -483,4 +481,8 @@ class WorkbenchPage(Page):
             self._starting = False
 
     def _other_run(self) -> RunDirectory | None:
+        watch = self.session.watch
+        if watch is not None and watch.goes_on:
+            # Also one that was started a moment ago, and holds no journal yet.
+            return watch.run
         return next(iter(history.going_on(self.session.runs)), None)

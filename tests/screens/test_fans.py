@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from kvtui.runs.history import RunDirectory
 from kvtui.screens.fans import FansPage, lift
@@ -211,6 +212,19 @@ async def test_a_late_answer_is_dropped(
         await shows(pilot, "1 of 5 pages")
         assert asked[-1] == "Mic"
         assert "Mi" not in asked
+
+
+async def test_enter_waits_for_what_was_typed(
+    starter: Starter, run: RunDirectory
+) -> None:
+    app = application(starter, attach=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f")
+        await shows(pilot, "5 of 5 pages")
+        for key in (*"alone", "enter"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await shows(pilot, "1 fans of 100")
+        assert "Alone" in await shows(pilot, "Nobody who likes this page")
 
 
 async def test_a_copy_that_is_none(starter: Starter, runs: Path) -> None:

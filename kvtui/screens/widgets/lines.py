@@ -45,7 +45,6 @@ _ASCII: Final = str.maketrans(
         "✓": "y",
         "✗": "x",
         "≤": "<",
-        "é": "e",
     }
 )
 
