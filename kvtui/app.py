@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import App
+from textual.app import App, ScreenStackError
 
 from kvtui import config
 from kvtui.runs import history
@@ -109,6 +109,15 @@ class KvtuiApp(App[None]):
         if self.session.watch is None:
             self.call_after_refresh(self._look_for_run)
 
+    @property
+    def page(self) -> Page | None:
+        """The screen that is shown; None while coming and going."""
+        try:
+            screen = self.screen
+        except ScreenStackError:
+            return None
+        return screen if isinstance(screen, Page) else None
+
     def _tick(self) -> None:
         """Read on in the journal, and show what is new."""
         watch = self.session.watch
@@ -116,7 +125,7 @@ class KvtuiApp(App[None]):
         if more and not self._waits_for_slice:
             self._waits_for_slice = True
             self.set_timer(CATCH_UP_S, self._next_slice)
-        page = self.screen
+        page = self.page
         state = (
             page,
             watch,
@@ -124,7 +133,7 @@ class KvtuiApp(App[None]):
             watch.standing if watch else "",
             int(watch.quiet_s) if watch and watch.stale else 0,
         )
-        if state != self._shown and isinstance(page, Page):
+        if state != self._shown and page is not None:
             self._shown = state
             page.follow()
 
@@ -150,8 +159,8 @@ class KvtuiApp(App[None]):
 
     def _found(self, going: RunDirectory | None, newest: RunDirectory) -> None:
         self.session.newest = newest
-        page = self.screen
-        if not isinstance(page, Page) or self.session.watch is not None:
+        page = self.page
+        if page is None or self.session.watch is not None:
             return
         if going is not None:
             self.session.open_run(going)
