@@ -1,1 +1,1 @@
-"""."""
+"""The fan-page job: which pages go together, counted in a store."""
