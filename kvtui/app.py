@@ -21,17 +21,18 @@ import traceback
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, ScreenStackError
 
 from kvtui import config
-from kvtui.runs import history
-from kvtui.runs.history import RunDirectory
-from kvtui.runs.plan import RunPlan
 from kvtui.screens.base import Page
 from kvtui.screens.session import Session
 from kvtui.screens.terminal import Terminal, require
+
+if TYPE_CHECKING:
+    from kvtui.runs.history import RunDirectory
+    from kvtui.runs.plan import RunPlan
 
 TICK_S = 0.5
 """How often the screen is brought up to date."""
@@ -152,6 +153,8 @@ class KvtuiApp(App[None]):
         )
 
     def _find_run(self) -> None:
+        from kvtui.runs import history
+
         runs = history.all_runs(self.session.runs)
         going = next((run for run in runs if run.goes_on), None)
         if runs:

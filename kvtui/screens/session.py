@@ -6,18 +6,21 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kvtui import config
 from kvtui.errors import ConfigError
-from kvtui.runs.history import RunDirectory
-from kvtui.runs.plan import RunPlan
-from kvtui.screens.watch import Watch
 from kvtui.screens.wishes import MODES, Wishes
 from kvtui.stores import registry
 from kvtui.stores.registry import Availability, StoreProfile
 from kvtui.text import Glyphs, glyphs, percent
+
+if TYPE_CHECKING:
+    from kvtui.runs.history import RunDirectory
+    from kvtui.runs.plan import RunPlan
+    from kvtui.screens.watch import Watch
 
 
 class Remembered(msgspec.Struct):
@@ -39,7 +42,7 @@ class Session:
     ) -> None:
         self.start = start
         self.glyphs = glyph_set or glyphs()
-        self.watch: Watch | None = Watch(attach) if attach else None
+        self.watch: Watch | None = None
         self.newest: RunDirectory | None = None
         """The newest run, once it was looked for."""
         self.chosen_trial = 0
@@ -57,6 +60,8 @@ class Session:
             hint = f" ({error.hint})" if error.hint else ""
             self.settings_problem = f"{error.message}{hint}"
         self.wishes = _remembered(self.memory).wishes
+        if attach is not None:
+            self.open_run(attach)
         self._saved = msgspec.json.encode(self.wishes)
 
     @property
@@ -71,6 +76,9 @@ class Session:
 
     def open_run(self, run: RunDirectory) -> Watch:
         """Watch that run from now on."""
+        # What folds a journal is not needed for the first frame of the workbench.
+        from kvtui.screens.watch import Watch
+
         if self.watch is None or self.watch.run != run:
             self.watch = Watch(run)
             self.chosen_trial, self.follows = 0, True

@@ -10,7 +10,6 @@ from textual.message import Message
 from textual.widget import Widget
 
 from kvtui.errors import KvtuiError
-from kvtui.runs import history
 from kvtui.screens import wishes as wishing
 from kvtui.screens.base import Page, bindings
 from kvtui.screens.widgets.editor import LineEditor
@@ -485,4 +484,6 @@ class WorkbenchPage(Page):
         if watch is not None and watch.goes_on:
             # Also one that was started a moment ago, and holds no journal yet.
             return watch.run
+        from kvtui.runs import history
+
         return next(iter(history.going_on(self.session.runs)), None)
