@@ -117,8 +117,8 @@ async def test_old_figures_say_their_age(
         watch = app.session.watch
         assert watch is not None
         watch._heard -= 7
-        shown = await shows(pilot, "nothing heard for 7 s")
-        assert "quiet for 7 s" in shown
+        shown = await shows(pilot, "nothing heard for")
+        assert "quiet for" in shown
         runner.vanish()
 
 
