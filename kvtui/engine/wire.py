@@ -193,6 +193,7 @@ class _Loop:
                         self._read_bytes += len(reply)
                 elif shape is Put:
                     stored(latency)
+                    self._written_bytes += len(operation.value)  # type: ignore[attr-defined]
                 else:
                     outcomes = recorder.outcomes(operation.label)
                     found = outcomes.ok
@@ -200,7 +201,7 @@ class _Loop:
                         found = outcomes.miss
                     found.append(latency)
                 ready.append((connection, reply))
-            attempted = written_bytes = work_ns = 0
+            attempted = work_ns = 0
             look_again_at = clock() + TURN_NS
             try:
                 while ready:
@@ -223,8 +224,6 @@ class _Loop:
                         continue
                     attempted += 1
                     connection.operation = asked
-                    if type(asked) is Put:
-                        written_bytes += len(asked.value)
                     waiting[connection.index] = connection.begin = begin = clock()
                     work_ns += begin - started
                     if not connection.first:
@@ -242,7 +241,6 @@ class _Loop:
                         break
             finally:  # A client may break; what it asked before still counts.
                 self._attempted += attempted
-                self._written_bytes += written_bytes
                 recorder.work_ns += work_ns
             now = clock()
             if now >= check_at:
@@ -274,8 +272,6 @@ class _Loop:
                 break
         self._attempted += 1
         connection.operation = operation
-        if type(operation) is Put:
-            self._written_bytes += len(operation.value)
         begin = perf_counter_ns()
         self._recorder.work_ns += begin - started
         connection.begin = self._recorder.waiting[connection.index] = begin
