@@ -480,7 +480,7 @@ def test_a_killed_worker_is_its_trials_end_and_no_others(
 def test_a_killed_private_server_is_named(world: World, many: Path) -> None:
     """047."""
     require_server("redis")
-    run = world.start(plan(many, DRIVER, REDIS, clients=2))
+    run = world.start(plan(many, DRIVER, RAM, clients=2))
     until(measuring(run), "it is being measured")
     (server,) = world.servers()
     server.kill()
