@@ -276,7 +276,6 @@ def good(run: RunDirectory, state: RunState, clients: int, workers: int) -> None
 @pytest.mark.parametrize(
     ("mode", "shape"),
     [
-        ("record", ONE),
         ("record", FIFTY),
         ("cached", TWO_TIMES_FOUR),
         ("native", TWO_TIMES_FOUR),
@@ -553,7 +552,7 @@ def test_a_run_outlives_whoever_started_it(
         "print(launcher.start(plan, Path(sys.argv[2])).path, flush=True)\n"
         "time.sleep(600)"
     )
-    asked = msgspec.json.encode(plan(few[0], *all_stores(drivers=False)))
+    asked = msgspec.json.encode(plan(few[0], NULL, RAM, repeat=2))
     with subprocess.Popen(
         [sys.executable, "-c", code, asked, str(world.runs)],
         stdout=subprocess.PIPE,
@@ -564,7 +563,7 @@ def test_a_run_outlives_whoever_started_it(
         os.killpg(starter.pid, signal.SIGKILL)
     state = ended(run)
     assert state.outcome == "done"
-    assert len(state.trials) == len(all_stores(drivers=False))
+    assert [trial.outcome for trial in state.trials] == ["done"] * 4
     world.nothing_left()
 
 
@@ -690,7 +689,7 @@ def test_nothing_is_left_on_somebodys_server_and_nothing_of_his_is_gone(
         configured(own),
         StorePlan("driver", "redis", {**configured(own).settings, "client": "driver"}),
     ]
-    for mode in ("record", "cached", "native"):
+    for mode in ("record", "native"):
         run = world.start(plan(few[0], *stores, mode=mode, clients=4))
         good_state = ended(run)
         assert [trial.verification for trial in good_state.trials] == [
