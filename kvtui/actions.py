@@ -283,3 +283,15 @@ def calls(screen: str) -> Iterator[tuple[str, str, Action]]:
         for key in action.keys:
             argument = key if action.passes_key else action.argument
             yield key, f"{action.id}({argument!r})" if argument else action.id, action
+
+
+def markdown() -> str:
+    """All actions as the README's table, one row for what has the same help."""
+    rows: dict[tuple[str, str], str] = {}
+    for action in ACTIONS:
+        row = action.help, ", ".join(action.screens)
+        keys = f"`{key_names(action).replace(' ', '`, `')}`"
+        rows[row] = f"{rows[row]}, {keys}" if row in rows else keys
+    lines = ["| keys | what they do | where |", "| --- | --- | --- |"]
+    lines += [f"| {keys} | {text} | {where} |" for (text, where), keys in rows.items()]
+    return "\n".join(lines)

@@ -15,7 +15,6 @@ their own, never here.
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +81,15 @@ def store_profiles(path: Path | None = None) -> dict[str, StoreProfile]:
 
 def _tables(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
+        text = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    import tomllib  # only where there is something to parse
+
+    try:
+        document = tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
     stores = document.get("stores", {})

@@ -90,13 +90,13 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
     room = width - cells(ellipsis)
     if room < 0:
         return ""
-    kept: list[str] = []
+    kept = ""
     for character in text:
-        room -= cells(character)
-        if room < 0:
+        # Measured together: some characters widen the one before them.
+        if cells(kept + character) > room:
             break
-        kept.append(character)
-    return "".join(kept) + ellipsis
+        kept += character
+    return kept + ellipsis
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:

@@ -1,6 +1,7 @@
 """The table of actions: every key means one thing, and something answers."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,8 @@ def test_modes_can_be_reached_while_typing() -> None:
     assert typing["workbench"] == "f2"
     assert typing["help"] == "f1"
     assert typing["filter"] == ""
+
+
+def test_the_readme_has_the_table_of_keys():
+    readme = Path(__file__).parent.parent / "README.md"
+    assert actions.markdown() in readme.read_text("utf-8")

@@ -68,10 +68,6 @@ def test_fit_is_exactly_as_wide_as_asked(
     assert cells(text.fit(shown, width, right=right)) == width
 
 
-@pytest.mark.xfail(
-    reason="cut adds up single characters, but a variation selector (U+FE0F) makes"
-    " the character before it a cell wider"
-)
 @given(texts, st.integers(0, 40))
 @example("❤\ufe0f❤\ufe0f❤\ufe0f❤\ufe0f", 3)
 @example("1\ufe0f\u20e3" * 9, 5)

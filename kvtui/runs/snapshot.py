@@ -74,15 +74,16 @@ class TrialSnapshot(Struct, frozen=True):
     throughput_per_s: float | None
     """Answered operations (ok and miss) a second."""
     attempted: int | None
-    ok: int
-    miss: int
-    failed: int
+    ok: int | None
+    """Null, like the other counts, when nothing was measured."""
+    miss: int | None
+    failed: int | None
     unfinished: int | None
     oldest_unfinished_s: float | None
     client_work_s: float | None
     store_s: float | None
-    read_bytes: int
-    written_bytes: int
+    read_bytes: int | None
+    written_bytes: int | None
     operations: dict[str, OperationFigures]
     figures: dict[str, int]
     verified: bool | None
@@ -145,6 +146,7 @@ def snapshot(state: RunState) -> Snapshot:
 def _trial(state: RunState, trial: TrialState) -> TrialSnapshot:
     seen, measured, verified = trial.seen, trial.measured, trial.verified
     judged = verdict(state, trial)
+    began = bool(trial.intervals) or measured is not None
     return TrialSnapshot(
         trial=trial.number,
         store=trial.store,
@@ -166,15 +168,15 @@ def _trial(state: RunState, trial: TrialState) -> TrialSnapshot:
         elapsed_s=trial.elapsed_s,
         throughput_per_s=trial.throughput,
         attempted=measured.attempted if measured else None,
-        ok=trial.ok,
-        miss=trial.miss,
-        failed=trial.failed,
+        ok=trial.ok if began else None,
+        miss=trial.miss if began else None,
+        failed=trial.failed if began else None,
         unfinished=measured.unfinished if measured else None,
         oldest_unfinished_s=measured.oldest_unfinished_s if measured else None,
         client_work_s=measured.client_work_s if measured else None,
         store_s=measured.store_s if measured else None,
-        read_bytes=trial.read_bytes,
-        written_bytes=trial.written_bytes,
+        read_bytes=trial.read_bytes if began else None,
+        written_bytes=trial.written_bytes if began else None,
         operations={
             label: _operation(totals) for label, totals in trial.operations.items()
         },

@@ -35,6 +35,12 @@ SOCKET_LINK: Final = "sockets"
 """In a server's folder: where its sockets are, when not there."""
 
 _PR_SET_PDEATHSIG: Final = 1
+_TIE: Final = (
+    "import ctypes, os, sys\n"
+    f"ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})\n"
+    "if os.getppid() != int(sys.argv[1]): sys.exit('its parent is gone')\n"
+    "os.execv(sys.argv[2], sys.argv[2:])\n"
+)
 
 
 class PrivateServer(ABC):
@@ -78,13 +84,12 @@ class PrivateServer(ABC):
         with self.log.open("ab") as log:
             os.chmod(self.log, 0o600)
             self._process = subprocess.Popen(
-                words,
+                tied_to_this_process(words),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.directory,
                 start_new_session=True,
-                preexec_fn=die_with_parent,
             )
         try:
             self._wait_until_ready()
@@ -238,6 +243,17 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+def tied_to_this_process(words: list[str]) -> list[str]:
+    """A command that the kernel ends when this process is gone (Linux only).
+
+    The tie is made by a small Python that then becomes the command: a function run
+    between fork and exec is not safe in a process with threads.
+    """
+    if sys.platform != "linux":
+        return words
+    return [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), *words]
 
 
 def die_with_parent() -> None:

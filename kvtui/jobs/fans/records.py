@@ -94,7 +94,7 @@ class RecordCodec:
                     return patched
             record = self.decode(page, value)
         self.count(record, page, profile)
-        return orjson.dumps(record)
+        return encode(record)
 
     def _patch(self, value: bytes, page: int, profile: Sequence[int]) -> bytes | None:
         """The grown record, or None where the layout is not ours."""
@@ -156,5 +156,9 @@ class RecordCodec:
 
 
 def encode(record: dict[str, Any]) -> bytes:
-    """A decoded record as the store holds it."""
-    return orjson.dumps(record)
+    """A decoded record as the store holds it.
+
+    Copied: orjson leaves room behind what it returns, up to many times its length,
+    and a store that keeps the object would keep the room.
+    """
+    return bytes(memoryview(orjson.dumps(record)))
