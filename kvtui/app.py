@@ -106,6 +106,9 @@ class KvtuiApp(App[None]):
     def on_mount(self) -> None:
         """Start the clock; look for a run that goes on after the first frame."""
         self.loop = asyncio.get_running_loop()
+        # After Ctrl+Z and fg the terminal is empty, and Textual draws nothing as
+        # long as the size is what it was.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh())
         self.set_interval(TICK_S, self._tick)
         if self.session.watch is None:
             self.call_after_refresh(self._look_for_run)

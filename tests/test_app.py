@@ -129,6 +129,8 @@ def test_a_terminal_that_takes_nothing_more_does_not_hold_it(state: Path) -> Non
 
 def test_suspended_and_back(shown: Terminal) -> None:
     process = psutil.Process(shown.process.pid)
+    time.sleep(1)  # the stores have been looked for: nothing is left to draw
+    shown.read()
     shown.send("\x1a")
     deadline = time.monotonic() + 10
     while process.status() != psutil.STATUS_STOPPED:
@@ -138,7 +140,7 @@ def test_suspended_and_back(shown: Terminal) -> None:
     at = len(shown.written)
     assert RESTORED[0] in shown.written
     shown.process.send_signal(signal.SIGCONT)
-    shown.until(lambda written: b"Stores" in written[at:])
+    shown.until(lambda written: b"Stores" in written[at:] and b"Plan" in written[at:])
     shown.send("q")
     assert shown.ended() == 0
 
