@@ -24,7 +24,7 @@ if not __package__:
 from bench import alternate, verdict
 from kvtui.engine import calls, worker
 from kvtui.engine.control import Control
-from kvtui.engine.messages import MeasuredPart, Message, WorkerPlan
+from kvtui.engine.messages import Go, MeasuredPart, Message, WorkerPlan
 from kvtui.engine.recorder import Recorder
 from kvtui.jobs.workload import Findings, Keep, Keeper, Prepared, Workload
 from kvtui.stores.null import NullStore
@@ -105,6 +105,7 @@ def kvtui() -> float:
         _Target(),  # type: ignore[arg-type]
         Control(),
         reports.append,
+        Go(began),
     )
     spent = time.perf_counter_ns() - began
     if not isinstance(measured, MeasuredPart) or measured.finished != OPERATIONS:

@@ -132,6 +132,8 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         _let_go_of_output()
         return 1
+    except OSError as error:
+        return _failed_in_the_system(error)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except Exception as error:
@@ -139,7 +141,19 @@ def _run(arguments: list[str]) -> int:
     return returned if isinstance(returned, int) else 0
 
 
+def _failed_in_the_system(error: OSError) -> int:
+    """A full disk, a closed device: said in the system's words."""
+    where = f"{error.filename}: " if error.filename else ""
+    console.complain(f"{where}{error.strerror or error}")
+    if error.filename is None:
+        _let_go_of_output()  # It was the output that failed.
+    return 1
+
+
 def _complain_of_usage(error: click.ClickException) -> None:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return
     hint = None
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"{error.ctx.command_path} --help shows what there is"

@@ -14,7 +14,6 @@ their own, never here.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +63,11 @@ def store_profiles(path: Path | None = None) -> dict[str, StoreProfile]:
     for name, table in _tables(path).items():
         if not isinstance(table, dict) or not isinstance(table.get("kind"), str):
             raise ConfigError(f'{path}: [stores.{name}] needs a kind = "…"')
+        if name in profiles:
+            raise ConfigError(
+                f"{path}: [stores.{name}] has the name of a store of kvtui's own",
+                hint="give it another name",
+            )
         settings = {key: value for key, value in table.items() if key != "kind"}
         if "password" in settings:
             raise ConfigError(
@@ -140,8 +144,3 @@ def _value(text: str) -> str | int | float | bool:
         except ValueError:
             continue
     return text
-
-
-def private_umask() -> None:
-    """Make every file this process creates readable by its owner only."""
-    os.umask(0o077)

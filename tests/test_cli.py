@@ -117,6 +117,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Kvtui:
     return made
 
 
+@pytest.fixture
+def profiles(tmp_path: Path) -> Path:
+    """A small profile file."""
+    path = tmp_path / "profiles.tsv"
+    path.write_text(PROFILES, "utf-8")
+    return path
+
+
 # How it starts and what it says without doing anything.
 
 
@@ -665,3 +673,52 @@ def test_paths_and_stores_as_json(kvtui):
         store["store"] for store in stores if store["ready"]
     }
     assert msgspec.json.decode(kvtui("schema")[0])["title"] == "kvtui snapshot"
+
+
+def test_save_follows_links_and_replaces_only_files(kvtui: Kvtui, profiles: Path):
+    folder = profiles.parent
+    pipe, target, link = folder / "pipe", folder / "kept.json", folder / "link.json"
+    os.mkfifo(pipe)
+    link.symlink_to(target)
+    words = ("run", "fans", "--store", "null", "--data", str(profiles))
+    _, err = kvtui(*words, "--save", str(pipe), code=2)
+    assert "is not a file" in err
+    assert pipe.is_fifo()
+    kvtui(*words, "--save", str(link))
+    assert link.is_symlink()
+    assert json.loads(target.read_bytes())["outcome"] == "done"
+
+
+def test_a_pipe_is_no_profile_file(kvtui: Kvtui, tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    _, err = kvtui("data", "info", str(tmp_path / "pipe"), code=4)
+    assert "is not a file" in err
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["port=99999", "port=-1", "port=abc", "timeout_s=nan", "timeout_s=0", "host=5"],
+)
+def test_settings_of_stores_have_limits(kvtui: Kvtui, profiles: Path, setting: str):
+    words = ("run", "fans", "--data", str(profiles))
+    _, err = kvtui(*words, "--store", f"redis-tcp:{setting}", code=2)
+    assert setting.split("=")[0] in err
+    assert "must be" in err
+
+
+def test_the_names_of_the_controls_cannot_be_taken(kvtui: Kvtui):
+    folder = kvtui.state.parent / "config" / "kvtui"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text('[stores.ram]\nkind = "redis"\nport = 1\n')
+    _, err = kvtui("stores", code=2, XDG_CONFIG_HOME=str(folder.parent))
+    assert "stores.ram" in err
+
+
+def test_a_list_does_not_overwrite_the_other(kvtui: Kvtui, tmp_path: Path):
+    out = str(tmp_path / "out.tsv")
+    kvtui("records", "--items", out, "--pairs", out, code=2)
+
+
+@pytest.mark.parametrize("words", [("query", ""), ("query", "x", "--top", "0")])
+def test_a_query_for_nothing_is_refused(kvtui: Kvtui, words: tuple[str, ...]):
+    kvtui(*words, code=2)

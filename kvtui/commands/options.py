@@ -77,6 +77,8 @@ def settings(words: tuple[str, ...]) -> dict[str, Any]:
 def existing_file(path: str | Path, what: str) -> Path:
     """An absolute path to a file that can be read; DataError otherwise."""
     found = Path(path).expanduser().absolute()
+    if found.exists() and not found.is_file():
+        raise DataError(f"{what} {path} is not a file")
     try:
         with found.open("rb"):
             return found
@@ -89,9 +91,13 @@ def existing_file(path: str | Path, what: str) -> Path:
 
 def file_to_write(path: str | Path) -> Path:
     """An absolute path in a folder that is there; UsageError otherwise."""
-    found = Path(path).expanduser().absolute()
+    found = Path(path).expanduser().resolve()
     if found.is_dir():
         raise UsageError(f"{path} is a folder, not a file")
+    if found.exists() and not found.is_file():
+        raise UsageError(
+            f"{path} is not a file", hint="a device or a pipe is not replaced by one"
+        )
     if not found.parent.is_dir():
         raise UsageError(
             f"{path} cannot be written: there is no folder {found.parent}",

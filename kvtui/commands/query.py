@@ -9,7 +9,7 @@ import click
 from kvtui.commands import console
 from kvtui.commands.copies import LiveStore, find_copy, is_live, named_store, open_copy
 from kvtui.commands.options import Count, typed
-from kvtui.errors import KvtuiError
+from kvtui.errors import KvtuiError, UsageError
 from kvtui.jobs.fans.archive import Archive, CoPage, FanRecord, PageRow
 from kvtui.tables import Column, ascii_letters, table
 from kvtui.text import NOTHING, count, cut, percent, visible
@@ -47,6 +47,10 @@ def query(
     kvtui query 1008 --store redis-tcp:host=127.0.0.1,port=6379 --json
     """
     what = typed(what)
+    if not what:
+        raise UsageError("no page was named")
+    if top < 1:
+        raise UsageError(f"--top must be at least 1, not {top}")
     if store is not None and run_name is None:
         plan = named_store(store)
         if is_live(plan):

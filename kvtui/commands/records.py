@@ -65,6 +65,8 @@ def records(
     """
     if items == pairs == "-":
         raise UsageError("--items and --pairs cannot both be standard output")
+    if items is not None and pairs is not None and _same_file(items, pairs):
+        raise UsageError(f"--items and --pairs both name {items}")
     if as_json and "-" in (items, pairs):
         raise UsageError("--json and a list cannot both be on standard output")
     archive = open_copy(find_copy(run_name, store))
@@ -80,6 +82,10 @@ def records(
     else:
         console.say(f"kvtui: {digests.items:,} items, {digests.pairs:,} pairs")
     return 0
+
+
+def _same_file(one: str, other: str) -> bool:
+    return file_to_write(one) == file_to_write(other)
 
 
 def write(archive: Archive, items: str | None, pairs: str | None) -> Digests:

@@ -27,7 +27,7 @@ CLIENTS = 8
 """Enough to keep a server busy, and few enough for one worker to drive."""
 
 
-@click.group()
+@click.group(no_args_is_help=True)
 def run() -> None:
     """Run a workload on stores and print the ranking.
 
@@ -190,7 +190,7 @@ def check(plan: RunPlan) -> None:
             )
     _check_data(plan.workload.parameters)
     for store in plan.stores:
-        if not store.private and registry.kind(store.kind).servers:
+        if registry.is_somebodys(store.kind, store.private, store.settings):
             _check_server(store, plan)
 
 

@@ -96,7 +96,8 @@ def drive(
     others = _other_calls(store)
     attempted = read_bytes = written_bytes = 0
     figures: Figures = {}
-    first = end = clock()
+    first = 0
+    end = clock()
     check_at = end + TICK_NS
     try:
         operation = next(client)
@@ -160,8 +161,9 @@ def drive(
         waiting[index] = 0
         client.close()
         recorder.flush(attempted, read_bytes, written_bytes)
-        recorder.client_ended(first, end)
-        recorder.add_span(end - first)
+        if first:
+            recorder.client_ended(first, end)
+            recorder.add_span(end - first)
     return figures
 
 

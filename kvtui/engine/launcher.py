@@ -56,17 +56,21 @@ def tidy(runs: Path) -> None:
     """Remove what runners that were killed left of their private stores.
 
     Only in the folders of runs that no longer go on, and only what a runner makes
-    there for a trial and removes itself: prepared input, and stores.
+    there for a trial and removes itself: prepared input, stores, half a copy.
     """
     for run in history.all_runs(runs):
         left = [run.path / "prepared", *run.path.glob("store-*")]
+        left += run.path.glob("records-*.partial")
         if not any(path.exists() for path in left) or run.goes_on:
             continue
         for path in left:
             elsewhere = path / SOCKET_LINK
             if elsewhere.is_symlink():
                 _remove_temporary(Path(os.readlink(elsewhere)))
-            shutil.rmtree(path, ignore_errors=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _remove_temporary(path: Path) -> None:

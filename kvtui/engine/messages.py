@@ -8,13 +8,16 @@ needs a clock, a path or a pipe that another machine would not share.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from kvtui.jobs.workload import Findings
 from kvtui.runs.events import OperationInterval
 from kvtui.stores.store import StoreInfo
+
+EVICTED: Final = "evicted keys"
+"""The figure that says how many records a server dropped for want of memory."""
 
 
 class WorkerPlan(Struct, frozen=True, tag=True):
@@ -38,7 +41,12 @@ class WorkerPlan(Struct, frozen=True, tag=True):
 
 
 class Go(Struct, frozen=True, tag=True):
-    """Start measuring."""
+    """Start measuring, all workers at the same moment."""
+
+    begin_ns: int
+    """A reading of the clock that runner and worker share, a little ahead: here
+    CLOCK_MONOTONIC, as ``time.perf_counter_ns`` reads it in every process of a Linux
+    machine. Whatever carries this order to another machine translates it."""
 
 
 class Verify(Struct, frozen=True, tag=True):
@@ -90,8 +98,9 @@ class FaultSeen(Struct, frozen=True, tag=True):
 class MeasuredPart(Struct, frozen=True, tag=True):
     """This worker's clients have ended."""
 
-    first_s: float
-    last_s: float
+    first_s: float | None
+    """From the agreed start; None when nothing was asked."""
+    last_s: float | None
     attempted: int
     finished: int
     unfinished: int

@@ -25,11 +25,11 @@ from typing import Any, Final
 
 from kvtui import __version__
 from kvtui.engine import system
-from kvtui.engine.messages import Finish, Go, Stop, Verify, WorkerPlan
+from kvtui.engine.messages import EVICTED, Finish, Go, Stop, Verify, WorkerPlan
 from kvtui.engine.trial import Trial, TrialFailed, WorkerProcess
-from kvtui.errors import KvtuiError, SnapshotError
+from kvtui.errors import KvtuiError, RunError, SnapshotError
 from kvtui.jobs import registry as jobs
-from kvtui.runs import snapshot
+from kvtui.runs import history, snapshot
 from kvtui.runs.events import (
     AnyEvent,
     DataReady,
@@ -54,6 +54,8 @@ from kvtui.stores.store import StoreInfo
 
 STOP_LIMIT_S: Final = 6.0
 """How long workers may take to end their measuring after a stop."""
+START_AHEAD_NS: Final = 10_000_000
+"""For each worker: how far ahead the agreed start lies, so that all hear of it."""
 SAMPLE_S: Final = 1.0
 SPARE_BYTES: Final = 200_000_000
 DEFAULT_TIMEOUT_S: Final = 10.0
@@ -93,8 +95,9 @@ class Runner:
                 self._run_trial(number, store, repeat)
                 if self._stopping:
                     break
-            outcome = "stopped" if self._stopping else self._outcome()
-            reason = "asked to stop" if self._stopping else ""
+            outcome, reason = self._outcome()
+            if self._stopping:
+                outcome, reason = "stopped", "asked to stop"
         except Stopped:
             outcome, reason = "stopped", "asked to stop"
         except KvtuiError as error:
@@ -119,9 +122,13 @@ class Runner:
         self._save()
         self._journal.close()
 
-    def _outcome(self) -> str:
-        outcomes = {trial.outcome for trial in self._state.trials}
-        return "failed" if outcomes == {"failed"} else "done"
+    def _outcome(self) -> tuple[str, str]:
+        outcomes = [trial.outcome for trial in self._state.trials]
+        failed = outcomes.count("failed")
+        if not failed:
+            return "done", ""
+        reason = f"{failed} of {len(outcomes)} trials failed"
+        return ("failed" if failed == len(outcomes) else "done"), reason
 
     def _now_s(self) -> float:
         return round(time.monotonic() - self._began, 6)
@@ -248,22 +255,51 @@ class Runner:
                 shutil.rmtree(directory, ignore_errors=True)
             return
         settings = dict(store.settings)
-        if not stores.kind(store.kind).servers:
-            if "directory" not in settings and store.kind not in ("null", "ram"):
+        if not stores.is_somebodys(store.kind, store.private, settings):
+            if "directory" in stores.kind(store.kind).settings:
                 settings["directory"] = str(directory)
             try:
                 yield settings, None
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
             return
+        self._claim(store)
         self._clear(store, settings)
         try:
             yield settings, None
         finally:
-            if not (self._plan.keep and repeat == self._plan.repeat):
-                self._phase(number, "clean-up")
-                with contextlib.suppress(KvtuiError):
-                    self._wipe(store, settings)
+            if self._plan.keep and repeat == self._plan.repeat:
+                if self._stopping:
+                    self._note("warning", "half-done records are kept", number)
+            else:
+                self._clean_up(number, store, settings)
+
+    def _claim(self, store: StorePlan) -> None:
+        """Refuse a store that another run uses: both would write the same keys."""
+        ours = _address(store)
+        for other in history.going_on(self._run.path.parent):
+            if other.name >= self._run.name:
+                continue  # This run, or one that began later: it gives way.
+            with contextlib.suppress(RunError):
+                if any(_address(each) == ours for each in other.plan().stores):
+                    raise TrialFailed(
+                        f"run {other.name} is using {store.name}",
+                        hint=f"wait for it, or end it: kvtui stop {other.name}",
+                    )
+
+    def _clean_up(
+        self, number: int, store: StorePlan, settings: dict[str, Any]
+    ) -> None:
+        self._phase(number, "clean-up")
+        try:
+            self._wipe(store, settings)
+        except KvtuiError as error:
+            self._note(
+                "warning",
+                f"keys under kvtui:{self._workload.namespace}: may be left on"
+                f" {store.name} ({error.message}); --clear removes them next time",
+                number,
+            )
 
     def _clear(self, store: StorePlan, settings: dict[str, Any]) -> None:
         opened = stores.adapter(store.kind)(settings)
@@ -375,11 +411,21 @@ class _Conversation:
             runner.seen(trial.number, ready.info)
             runner._phase(trial.number, "measure")
             trial.start_measuring(ready.info.process_id)
+            ahead_ns = START_AHEAD_NS * (1 + len(trial.workers))
+            begin = Go(time.perf_counter_ns() + ahead_ns)
             for worker in trial.workers:
-                worker.send(Go())
+                worker.send(begin)
             self._until(lambda: trial.all("measured"))
             measured = trial.measured()
             runner._emit(measured)
+            evicted = measured.figures.get(EVICTED, 0)
+            if evicted:
+                runner._note(
+                    "error",
+                    f"data lost: {store.name} evicted {evicted:,} keys to stay within"
+                    f" its memory limit (policy {ready.info.eviction})",
+                    trial.number,
+                )
             gone = trial.gone()
             if gone:
                 raise TrialFailed(gone)
@@ -403,22 +449,26 @@ class _Conversation:
             runner._plan.workload.parameters,
             runner._prepared,
         )
-        keeper = workload.keeper(
-            path,
-            {
-                "run": runner._run.name,
-                "store": store.name,
-                "trial": str(trial.number),
-            },
-        )
-        trial.keeper = keeper
+        facts = {
+            "run": runner._run.name,
+            "store": store.name,
+            "trial": str(trial.number),
+        }
+        try:
+            trial.keeper = workload.keeper(path, facts)
+        except SnapshotError as error:
+            trial.lose_copy(error)
         try:
             for worker in trial.workers:
                 worker.send(Verify())
             self._until(lambda: trial.all("verify_finished"))
-            keeper.close()
+            if trial.keeper is not None:
+                trial.keeper.close()
+        except SnapshotError as error:
+            trial.lose_copy(error)
         except BaseException:
-            keeper.discard()
+            if trial.keeper is not None:
+                trial.keeper.discard()
             raise
         found = trial.findings()
         runner._emit(
@@ -431,7 +481,7 @@ class _Conversation:
                 found.first_wrong,
                 found.sampled,
                 found.stored_bytes,
-                path.name,
+                path.name if trial.keeper is not None else "",
             )
         )
 
@@ -485,6 +535,16 @@ class _Conversation:
             f"the private {self._server.kind} server {died}"
             f" (its log ends: {self._server.last_lines(2)})"
         )
+
+
+def _address(store: StorePlan) -> tuple[str, str]:
+    """Where somebody's store is; no two names of one place compare equal here, which
+    costs a clear message and no data: every run refuses keys it finds."""
+    if store.private:
+        return "", store.name
+    folder = store.settings.get("directory")
+    where = os.path.realpath(folder) if folder else stores.place(store.settings)
+    return store.kind, where
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ from typing import Final
 
 from kvtui.engine import system
 from kvtui.engine.channel import Receiver, Sender
-from kvtui.engine.messages import Failed as WorkerFailed
 from kvtui.engine.messages import (
+    EVICTED,
     FaultSeen,
     Kept,
     MeasuredPart,
@@ -26,13 +26,15 @@ from kvtui.engine.messages import (
     VerifiedPart,
     WorkerPlan,
 )
-from kvtui.errors import KvtuiError
+from kvtui.engine.messages import Failed as WorkerFailed
+from kvtui.errors import KvtuiError, SnapshotError
 from kvtui.jobs.workload import Findings, Keeper
 from kvtui.runs.events import (
     Event,
     Faulted,
     Interval,
     Measured,
+    Note,
     OperationInterval,
     Phase,
     Progress,
@@ -146,15 +148,30 @@ class Trial:
                 worker.measured = message
                 self._merge_intervals(ending=self.all("measured"))
             case Kept():
-                if self.keeper is not None:
-                    for number, record in message.records:
-                        self.keeper.keep(number, record)
+                self._keep(message)
             case VerifiedPart():
                 worker.verified = message.findings
                 worker.verify_finished = message.finished
                 self._tell_verified()
             case WorkerFailed():
                 raise TrialFailed(message.reason, hint=message.hint or None)
+
+    def _keep(self, kept: Kept) -> None:
+        """Copy records. A copy that cannot be written costs no verification."""
+        if self.keeper is None:
+            return
+        try:
+            for number, record in kept.records:
+                self.keeper.keep(number, record)
+        except SnapshotError as error:
+            self.lose_copy(error)
+
+    def lose_copy(self, error: SnapshotError) -> None:
+        """Go on without a copy of the records, and say so."""
+        if self.keeper is not None:
+            self.keeper.discard()
+            self.keeper = None
+        self._emit(Note(self._now_s(), "warning", error.message, self.number))
 
     def all(self, what: str) -> bool:
         """Whether every worker has come to ``ready``, ``measured``, …"""
@@ -266,17 +283,23 @@ class Trial:
                 f" {self._counted:,}; no figure of this trial can be trusted",
                 hint="this is a fault of kvtui; please report it with the journal",
             )
+        firsts = [part.first_s for part in parts if part.first_s is not None]
+        lasts = [part.last_s for part in parts if part.last_s is not None]
         figures: dict[str, int] = {}
         for part in parts:
             for name, value in part.figures.items():
-                figures[name] = figures.get(name, 0) + value
+                if name == EVICTED:  # Every worker read the server's one counter.
+                    figures[name] = max(figures.get(name, 0), value)
+                else:
+                    figures[name] = figures.get(name, 0) + value
             if part.reconnects:
                 figures["reconnects"] = figures.get("reconnects", 0) + part.reconnects
         return Measured(
             at_s=self._now_s(),
             trial=self.number,
-            elapsed_s=max(part.last_s for part in parts)
-            - min(part.first_s for part in parts),
+            elapsed_s=(
+                max(lasts) - min(firsts) if attempted and lasts and firsts else None
+            ),
             attempted=attempted,
             unfinished=unfinished,
             oldest_unfinished_s=max(part.oldest_unfinished_s for part in parts),

@@ -26,8 +26,8 @@ from typing import Final, cast
 from kvtui.engine import calls, wire
 from kvtui.engine.channel import Receiver, Sender
 from kvtui.engine.control import Control, StoreGone
-from kvtui.engine.messages import Failed as WorkerFailed
 from kvtui.engine.messages import (
+    EVICTED,
     FaultSeen,
     Finish,
     Go,
@@ -42,6 +42,7 @@ from kvtui.engine.messages import (
     Verify,
     WorkerPlan,
 )
+from kvtui.engine.messages import Failed as WorkerFailed
 from kvtui.engine.recorder import Recorder
 from kvtui.errors import KvtuiError, StoreError, StoreUnavailable
 from kvtui.jobs import registry as jobs
@@ -49,7 +50,7 @@ from kvtui.jobs.workload import Workload
 from kvtui.stores import registry as stores
 from kvtui.stores.operations import Client
 from kvtui.stores.servers import die_with_parent
-from kvtui.stores.store import Store, Wire, WireStore
+from kvtui.stores.store import Store, StoreInfo, Wire, WireStore
 
 Emit = Callable[[Message], None]
 
@@ -92,8 +93,10 @@ def work(orders: Orders, emit: Emit) -> None:
         emit(Ready(info, workload.progress()[1]))
         while True:
             match orders.next():
-                case Go():
-                    emit(_measure(plan, workload, target, orders.control, emit))
+                case Go() as go:
+                    part = _measure(plan, workload, target, orders.control, emit, go)
+                    _count_evicted(part, info, target)
+                    emit(part)
                 case Verify():
                     _verify(workload, target, emit)
                 case Finish() | None:
@@ -159,6 +162,7 @@ def _measure(
     target: _Target,
     control: Control,
     emit: Emit,
+    go: Go,
 ) -> MeasuredPart:
     recorder = Recorder(len(plan.mine))
     clients = [workload.client(index) for index in plan.mine]
@@ -169,7 +173,10 @@ def _measure(
     figures: dict[str, int] = {}
     gone = ""
     ended = Event()
-    start = perf_counter_ns()
+    # Every worker counts from the agreed moment, also one that comes to it late:
+    # first request to last reply then means the same over all of them.
+    start = go.begin_ns
+    control.wait(max(0, start - perf_counter_ns()) / 1e9)
 
     def run() -> None:
         nonlocal figures, gone
@@ -196,6 +203,17 @@ def _measure(
     return _measured_part(recorder, figures, control, start, gone, hung=loop.is_alive())
 
 
+def _count_evicted(part: MeasuredPart, before: StoreInfo, target: _Target) -> None:
+    """Keys that the server dropped to stay within its memory limit, as it counts."""
+    if "evicted_keys" not in before.details or part.gone:
+        return
+    with contextlib.suppress(KvtuiError):
+        after = target.admin.info().details.get("evicted_keys", "")
+        evicted = int(after or 0) - int(before.details["evicted_keys"] or 0)
+        if evicted > 0:
+            part.figures[EVICTED] = evicted
+
+
 def _measured_part(
     recorder: Recorder,
     figures: dict[str, int],
@@ -212,11 +230,9 @@ def _measured_part(
         oldest_ns = max([oldest_ns, *ages])
         # The loops that hang have not handed over their last counts.
         attempted = recorder.finished + unfinished
-    first = recorder.first_ns or start
-    last = recorder.last_ns or perf_counter_ns()
     return MeasuredPart(
-        first_s=(first - start) / 1e9,
-        last_s=(last - start) / 1e9,
+        first_s=_offset_s(recorder.first_ns, start),
+        last_s=_offset_s(recorder.last_ns, start),
         attempted=attempted,
         finished=recorder.finished,
         unfinished=unfinished,
@@ -228,6 +244,10 @@ def _measured_part(
         stopped=control.stopping and not gone,
         gone=gone,
     )
+
+
+def _offset_s(reading_ns: int | None, start: int) -> float | None:
+    return None if reading_ns is None else (reading_ns - start) / 1e9
 
 
 class _Reporter:

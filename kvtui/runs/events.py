@@ -141,8 +141,8 @@ class Measured(Event, frozen=True, tag=True):
     """The measure phase is over; the sums are the workers' own."""
 
     trial: int
-    elapsed_s: float
-    """First request to last reply."""
+    elapsed_s: float | None
+    """First request to last reply; None when nothing was asked."""
     attempted: int
     unfinished: int
     oldest_unfinished_s: float

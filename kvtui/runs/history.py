@@ -7,6 +7,7 @@ A run is a directory ``<UTC time>-<workload>[-n]`` under the runs folder, mode
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,13 +86,18 @@ def create(runs: Path, plan: RunPlan) -> RunDirectory:
     """A new directory under ``runs`` with the plan in it."""
     now = datetime.now(UTC)
     stem = f"{now:%Y%m%dT%H%M%SZ}-{plan.workload.name}"
+    path: Path | None = None
     try:
-        runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Made one by one: mkdir gives its mode to the last folder only.
+        for folder in (runs.parent, runs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = _exclusive(runs, stem)
         file = os.open(path / PLAN_NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(file, "wb") as out:
             out.write(msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n")
     except OSError as error:
+        if path is not None:
+            shutil.rmtree(path, ignore_errors=True)
         raise RunError(
             f"no run can be kept under {runs}: {error.strerror or error}",
             hint="free some space, or set XDG_STATE_HOME to a folder of yours",

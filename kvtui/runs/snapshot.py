@@ -239,6 +239,9 @@ def write(path: Path, document: Snapshot) -> None:
     A file of that name stays as it was until the new one is safely on the disk.
     SnapshotError says why it could not be written.
     """
+    path = path.resolve()  # A link stays a link; what it names is replaced.
+    if path.exists() and not path.is_file():
+        raise SnapshotError(f"{path} is not a file, so it is not replaced by one")
     data = msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
     partial = ""
     try:

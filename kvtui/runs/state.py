@@ -131,6 +131,7 @@ class TrialState:
         verified = self.verified
         return (
             self.outcome == "done"
+            and self.completed > 0
             and self.failed == 0
             and verified is not None
             and verified.wrong == 0

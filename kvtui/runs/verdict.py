@@ -29,9 +29,10 @@ class Verdict(NamedTuple):
 
 
 def verdict(state: RunState, trial: TrialState) -> Verdict | None:
-    """The verdict on a trial that has been measured; None before."""
+    """The verdict on a trial that has been measured; None before, and for a trial
+    that failed: what kept a store from answering does not bound it."""
     measured = trial.measured
-    if measured is None or not trial.intervals:
+    if measured is None or not trial.intervals or trial.outcome == "failed":
         return None
     if not trial.keeps:
         return Verdict("client", "the null store costs nothing: this is the client")

@@ -79,7 +79,7 @@ class LevelDbStore(Store):
             with _opening:
                 _open_directories.discard(real_path)
             raise StoreUnavailable(
-                f"leveldb: {self.directory} cannot be opened: {error}",
+                f"leveldb: {self.directory} cannot be opened: {_words(error)}",
                 hint="another process may have it open, or the disk may be full",
             ) from error
         self._real_path = real_path
@@ -234,8 +234,14 @@ def _counter_prefix(key: bytes) -> bytes:
     return b"c" + struct.pack(">I", len(key)) + key
 
 
+def _words(error: Exception) -> str:
+    """plyvel gives LevelDB's own text as bytes."""
+    first = error.args[0] if error.args else ""
+    return first.decode("utf-8", "replace") if isinstance(first, bytes) else str(error)
+
+
 def _failed(error: Exception) -> OperationFailed:
-    text = f"leveldb: {error}"
+    text = f"leveldb: {_words(error)}"
     if "No space left" in text:
         return OperationFailed(
             "no-space", text, hint="the disk of the run's folder is full", broken=True

@@ -42,6 +42,7 @@ from kvtui.stores.store import (
 )
 
 DEFAULT_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 3.0
 _SCAN_COUNT = 1000
 
 
@@ -72,6 +73,7 @@ class RedisStore(WireStore):
                 single_connection_client=True,
             )
             self._client.ping()
+            _be_patient(self._client.connection, self.settings)
         except (redis.RedisError, OSError) as error:
             self._client = None
             raise _unavailable(self._where, error) from None
@@ -153,6 +155,8 @@ class RedisStore(WireStore):
             peer = client.connection._sock.getpeername()
         except (redis.RedisError, OSError) as error:
             raise self._failed(error) from None
+        if not isinstance(found, dict):
+            raise _no_redis(self._where, found)
         appending = int(found.get("aof_enabled", 0))
         saving = config.get("save", "")
         if appending:
@@ -224,7 +228,10 @@ class RedisStore(WireStore):
     def _keys(self, namespace: str) -> set[bytes]:
         pattern = prefix(namespace) + b"*"
         # SCAN may return a key more than once.
-        return set(self._connected().scan_iter(pattern, _SCAN_COUNT))
+        try:
+            return set(self._connected().scan_iter(pattern, _SCAN_COUNT))
+        except (TypeError, ValueError) as error:
+            raise _no_redis(self._where, error) from None
 
     def _connected(self) -> Any:
         if self._client is None:
@@ -360,7 +367,9 @@ def _connection_arguments(settings: Settings) -> dict[str, Any]:
         "db": int(settings.get("database", 0)),
         "username": settings.get("username"),
         "password": _password(settings),
-        "socket_timeout": timeout_s,
+        # While connecting; a server that says nothing is told from a slow one by
+        # the operations, which wait for timeout_s.
+        "socket_timeout": min(CONNECT_TIMEOUT_S, timeout_s),
         "protocol": 2,
         # A retry inside the driver would run a command twice and hide a failure.
         "retry": Retry(NoBackoff(), 0),
@@ -371,8 +380,21 @@ def _connection_arguments(settings: Settings) -> dict[str, Any]:
         return arguments
     arguments["host"] = str(settings.get("host", "127.0.0.1")).strip("[]")
     arguments["port"] = int(settings.get("port", 6379))
-    arguments["socket_connect_timeout"] = min(3.0, timeout_s)
+    arguments["socket_connect_timeout"] = min(CONNECT_TIMEOUT_S, timeout_s)
     return arguments
+
+
+def _be_patient(connection: Any, settings: Settings) -> None:
+    """Connected: from now on a reply may take ``timeout_s``."""
+    timeout_s = float(settings.get("timeout_s", DEFAULT_TIMEOUT_S))
+    connection.socket_timeout = timeout_s
+    connection._sock.settimeout(timeout_s)
+
+
+def _no_redis(where: str, problem: object) -> OperationFailed:
+    return OperationFailed(
+        "protocol", f"redis at {where} does not answer like one: {problem!s:.80}"
+    )
 
 
 def _password(settings: Settings) -> str | None:
@@ -388,6 +410,8 @@ def _password(settings: Settings) -> str | None:
             return Path(str(file)).read_text("utf-8").rstrip("\r\n")
         except OSError as error:
             raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{file} is not a password in UTF-8") from None
     return None
 
 
@@ -395,7 +419,7 @@ def _unavailable(where: str, error: Exception) -> StoreUnavailable:
     text = str(error)
     hint = "is the server running, and is this its address?"
     if isinstance(error, redis.AuthenticationError) or "NOAUTH" in text:
-        hint = "name the password: password_env=NAME or password_file=FILE"
+        hint = "name the right password: password_env=NAME or password_file=FILE"
     elif isinstance(error, redis.TimeoutError):
         hint = "the server did not answer in time; it may be loading or frozen"
     elif "max number of clients" in text:

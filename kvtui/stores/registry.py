@@ -76,6 +76,20 @@ _SERVER_SETTINGS: Final = frozenset(
     }
 )
 
+_TEXTS: Final = frozenset(
+    {"client", "host", "path", "username", "password_env", "password_file"}
+    | {"directory", "compression"}
+)
+_SWITCHES: Final = frozenset({"tls", "sync"})
+_NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
+    "port": (1, 65_535),
+    "database": (0, 1_000_000),
+    "timeout_s": (0.01, 3600.0),
+    "write_buffer_mb": (0.1, 100_000.0),
+    "cache_mb": (0.1, 100_000.0),
+}
+"""Limits; where they are whole numbers, so must the setting be."""
+
 KINDS: Final[Mapping[str, Kind]] = {
     "null": Kind("kvtui.stores.null:NullStore", shared_by_threads=True),
     "ram": Kind("kvtui.stores.ram:RamStore", shared_by_threads=True),
@@ -132,12 +146,37 @@ def check_settings(store: str, kind_name: str, settings: Mapping[str, Any]) -> N
         known = sorted(of_kind.settings)
         hint = nearest(name, known) if known else f"{kind_name} has no settings"
         raise UsageError(f"store {store}: there is no setting {name!r}", hint=hint)
+    for name, value in settings.items():
+        problem = _problem(name, value)
+        if problem:
+            raise UsageError(f"store {store}: {name} {problem}, not {value!r}")
     client = settings.get("client")
     if client is not None and client not in of_kind.clients:
         raise UsageError(
             f"store {store}: client must be {' or '.join(of_kind.clients)},"
             f" not {client}"
         )
+
+
+def _problem(name: str, value: Any) -> str:
+    """What is wrong with a setting's value; empty when nothing is."""
+    if name in _TEXTS:
+        return "" if isinstance(value, str) and value else "must be a text"
+    if name in _SWITCHES:
+        return "" if isinstance(value, bool) else "must be true or false"
+    limits = _NUMBERS.get(name)
+    if limits is None:
+        return ""
+    least, most = limits
+    whole = isinstance(least, int)
+    right = int if whole else (int, float)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, right)
+        or not least <= value <= most  # also false for NaN
+    ):
+        return f"must be a {'whole ' * whole}number from {least} to {most:,}"
+    return ""
 
 
 def adapter(kind_name: str) -> type[Store]:
@@ -170,6 +209,14 @@ def place(settings: Mapping[str, Any]) -> str:
     shown = f"[{host}]" if ":" in host else host
     port = settings.get("port")
     return f"{shown}:{port}" if port else shown
+
+
+def is_somebodys(profile_kind: str, private: bool, settings: Mapping[str, Any]) -> bool:
+    """Whether the store was there before the run and stays after it: a configured
+    server, or a folder that was named."""
+    return bool(settings.get("directory")) or (
+        bool(kind(profile_kind).servers) and not private
+    )
 
 
 def find_program(names: Iterable[str]) -> str | None:

@@ -404,6 +404,42 @@ def test_the_snapshot_is_saved_where_it_was_asked_for(
     assert (tmp_path / "mine.json").read_bytes() == run.snapshot.read_bytes()
 
 
+def test_what_measured_nothing_has_no_time_and_no_rank(
+    world: World, tmp_path: Path
+) -> None:
+    """Rule 6: people without any page leave nothing to ask of a store."""
+    data = tmp_path / "blank.tsv"
+    data.write_text("\n\n\n")
+    run = world.start(plan(data, NULL, RAM))
+    state = ended(run)
+    for trial, kept in zip(state.trials, saved(run).trials, strict=True):
+        assert trial.outcome == "done"
+        assert (kept.elapsed_s, kept.throughput_per_s) == (None, None)
+        assert kept.ranked is False
+    world.nothing_left()
+
+
+def test_a_folder_of_somebodys_is_checked_cleared_and_left_clean(
+    world: World, few: tuple[Path, list[list[str]]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "mine"
+    store = StorePlan("mine", "leveldb", {"directory": str(folder)})
+    run = world.start(plan(few[0], store, repeat=2))
+    state = ended(run)
+    assert all(trial.kept_everything for trial in state.trials)
+    assert folder.is_dir()
+    ended(world.start(plan(few[0], store, keep=True)))
+    state = ended(world.start(plan(few[0], store)))
+    assert "--clear" in state.trials[0].reason
+    state = ended(world.start(plan(few[0], store, clear=True)))
+    assert state.trials[0].kept_everything
+    opened = registry.adapter("leveldb")(store.settings)
+    opened.open()
+    assert opened.count("fans") == 0
+    opened.close()
+    world.nothing_left()
+
+
 def test_a_limit_of_open_files_is_a_clear_refusal(
     world: World, few: tuple[Path, list[list[str]]]
 ) -> None:
@@ -737,6 +773,22 @@ def test_leftovers_are_refused_or_cleared_and_nothing_else_is(
     world.nothing_left()
 
 
+def test_two_runs_never_share_a_server(
+    world: World,
+    few: tuple[Path, list[list[str]]],
+    many: Path,
+    own: PrivateServer,
+) -> None:
+    """Both would write, and remove, the same keys."""
+    first = world.start(plan(many, configured(own)))
+    until(measuring(first), "the first run measures")
+    second = ended(world.start(plan(few[0], configured(own), clear=True)))
+    assert first.name in second.trials[0].reason
+    history.stop(first)
+    assert ended(first).outcome == "stopped"
+    world.nothing_left()
+
+
 @pytest.mark.parametrize("client", ["wire", "driver"])
 def test_a_servers_limit_of_clients_is_a_clear_refusal(
     world: World, few: tuple[Path, list[list[str]]], own: PrivateServer, client: str
@@ -767,8 +819,12 @@ def test_a_server_that_evicts_loses_its_rank(
     run = world.start(plan(wide, configured(own), clients=4))
     state = ended(run)
     (trial,) = state.trials
-    assert int(watching.info("stats")["evicted_keys"]) > 0
+    evicted = int(watching.info("stats")["evicted_keys"])
+    assert evicted > 0
     assert not trial.kept_everything
+    if trial.measured is not None and trial.outcome == "done":
+        assert trial.measured.figures["evicted keys"] > 0
+        assert any("data lost" in note.text for note in state.notes)
     assert saved(run).trials[0].ranked is False
     assert trial.seen is not None
     assert trial.seen.eviction == "allkeys-random"

@@ -55,6 +55,9 @@ def interval(index: int, ok: int = 0, miss: int = 0, failed: int = 0) -> Interva
     )
 
 
+DID = interval(0, ok=2)
+
+
 def trial(*events: AnyEvent, more: bool = False) -> TrialState:
     """The first trial of a run with those events in it."""
     state = RunState()
@@ -174,14 +177,15 @@ SEEN_NULL = StoreSeen(0.0, 0, "", "in process", "none", "calls", False)
 @pytest.mark.parametrize(
     ("events", "rank", "words"),
     [
-        ([SEEN, verified(9071, 9071)], True, "9,071 of 9,071"),
+        ([SEEN, DID, verified(9071, 9071)], True, "9,071 of 9,071"),
+        ([SEEN, verified(9071, 9071)], False, "9,071 of 9,071"),
         ([SEEN, verified(9071, 9071, 1)], False, "1 wrong of 9,071"),
         ([SEEN, verified(9000, 9071)], False, "only 9,000 of 9,071"),
         ([SEEN, verified(9, 90, sampled=True)], False, "sampled 9 of 90"),
         ([SEEN], False, ""),
         ([SEEN_NULL], False, "not kept"),
         ([SEEN, interval(0, 9, 0, 1), verified(9, 9)], False, "9 of 9"),
-        ([SEEN, verified(0, 0)], True, "0 of 0"),
+        ([SEEN, verified(0, 0)], False, "0 of 0"),
     ],
 )
 def test_who_may_be_ranked(events: list[AnyEvent], rank: bool, words: str) -> None:

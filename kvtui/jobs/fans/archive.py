@@ -7,6 +7,7 @@ runner, then only read.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import unicodedata
@@ -81,16 +82,32 @@ class ArchiveWriter(Keeper):
         self._path = path
         self._dataset = dataset
         self._partial = path.with_name(f"{path.name}.partial")
-        self._partial.unlink(missing_ok=True)
-        os.close(os.open(self._partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        self._database = sqlite3.connect(self._partial, isolation_level=None)
-        # A copy that a crash cut off is made anew, so it needs no journal.
-        self._database.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA
-        )
-        self._database.execute("BEGIN")
-        self._database.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
         self._waiting: list[tuple[int, bytes]] = []
+        self._partial.unlink(missing_ok=True)
+        self._database = self._created(facts)
+
+    def _created(self, facts: dict[str, str]) -> sqlite3.Connection:
+        with self._writing():
+            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
+            os.close(os.open(self._partial, flags, 0o600))
+            database = sqlite3.connect(self._partial, isolation_level=None)
+            # A copy that a crash cut off is made anew, so it needs no journal.
+            database.executescript(
+                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA
+            )
+            database.execute("BEGIN")
+            database.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+            return database
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise SnapshotError(
+                f"the copy of the records cannot be written: {error}",
+                hint="is the disk full? the store's own records are not touched",
+            ) from error
 
     def keep(self, number: int, record: bytes) -> None:
         """Take one record, byte for byte."""
@@ -104,17 +121,21 @@ class ArchiveWriter(Keeper):
             page = self._dataset.page(number).decode()
             name = self._dataset.name(number)
             rows.append((number, page, name, folded(f"{name}\n{page}"), _fans(record)))
-        self._database.executemany("INSERT INTO pages VALUES (?, ?, ?, ?, ?)", rows)
-        self._database.executemany("INSERT INTO records VALUES (?, ?)", self._waiting)
+        with self._writing():
+            self._database.executemany("INSERT INTO pages VALUES (?, ?, ?, ?, ?)", rows)
+            self._database.executemany(
+                "INSERT INTO records VALUES (?, ?)", self._waiting
+            )
         self._waiting = []
 
     def close(self) -> None:
         """Finish the file and give it its name."""
         self._write()
-        self._database.execute("COMMIT")
-        self._database.executescript(_INDEXES)
-        self._database.close()
-        self._partial.replace(self._path)
+        with self._writing():
+            self._database.execute("COMMIT")
+            self._database.executescript(_INDEXES)
+            self._database.close()
+            self._partial.replace(self._path)
 
     def discard(self) -> None:
         """Leave nothing behind."""
