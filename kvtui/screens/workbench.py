@@ -173,7 +173,9 @@ class Form(ListPane):
         fault = wishing.fault(self.session.wishes, name)
         said = f"{self.glyphs.no} {fault}" if fault else wishing.HINTS[name]
         short = name not in ("data", "names")
-        value_room = 9 if short else max(8, room - cells(said) - 2)
+        value_room = 9 if short else room
+        if fault and not short:
+            value_room = max(8, room - cells(said) - 2)
         value = self._editors[name].view(
             value_room, active=here, style="bad" if fault else "bold"
         )

@@ -96,6 +96,22 @@ async def test_a_pasted_file_name_is_shown_letter_for_letter(
             await shows(pilot, "3 stores × 1 repeat")
 
 
+async def test_a_file_name_has_all_the_room_there_is(
+    starter: Starter, tmp_path: Path
+) -> None:
+    path = tmp_path / "long-file-name.tsv"
+    path.write_text("a\tb\n")
+    app = application(starter)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("tab", *["down"] * 6)
+        app.post_message(events.Paste(str(path)))
+        shown = await shows(pilot, "--data")
+        assert "/long-file-name.tsv" in shown.split("Plan")[0]
+        await pilot.press("up")
+        shown = await shows(pilot, "first N: people to read")
+        assert str(path)[:20] in shown.split("Plan")[0]
+
+
 async def test_nothing_ticked_starts_nothing(starter: Starter) -> None:
     app = application(starter)
     async with app.run_test(size=(80, 24)) as pilot:
