@@ -23,6 +23,12 @@ def test_wrapping_keeps_to_the_width_and_loses_no_letter(text: str, width: int) 
     assert "".join("".join(lines).split()) == "".join(shown.split())
 
 
+def test_wrapping_keeps_a_number_and_its_unit_together() -> None:
+    assert wrap("p99 40.2 ms max 1.2 s", 9) == ["p99", "40.2 ms", "max 1.2 s"]
+    assert wrap("writes 0 B/s, read", 9) == ["writes", "0 B/s,", "read"]
+    assert wrap("a ms b % c", 4) == ["a ms", "b %", "c"]
+
+
 def test_wrapping_says_when_it_cuts() -> None:
     assert wrap("one two three four", 9, most=2) == ["one two", "three …"]
     assert wrap("short", 9, most=2) == ["short"]

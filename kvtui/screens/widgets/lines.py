@@ -98,6 +98,22 @@ def fitted(line: Line, width: int) -> Line:
     return fitted_line
 
 
+_UNITS: Final = frozenset(["ns", "µs", "ms", "s", "%", "k", "M"]) | {
+    f"{size}B{per}" for size in ("", "k", "M", "G", "T") for per in ("", "/s")
+}
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text; a number and its unit are one."""
+    words: list[str] = []
+    for word in text.split(" "):
+        if words and word.rstrip(",;:.") in _UNITS and words[-1][-1:].isdigit():
+            words[-1] += f" {word}"
+        else:
+            words.append(word)
+    return words
+
+
 def wrap(text: str, width: int, *, most: int | None = None) -> list[str]:
     """``text`` broken into lines of at most ``width`` cells, at spaces if it can.
 
@@ -108,7 +124,7 @@ def wrap(text: str, width: int, *, most: int | None = None) -> list[str]:
         return []
     lines: list[str] = []
     line = ""
-    for word in text.split(" "):
+    for word in _words(text):
         joined = f"{line} {word}" if line else word
         if cells(joined) <= width:
             line = joined
