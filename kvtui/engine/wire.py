@@ -156,13 +156,14 @@ class _Loop:
                 operation = connection.operation
                 if operation is None:
                     continue  # Answered; it waits for its turn below.
-                if mask & writable:
-                    self._send_rest(connection)
-                    if not mask & ~writable:
+                if mask != readable:
+                    if mask & writable:
+                        self._send_rest(connection)
+                        if not mask & ~writable:
+                            continue
+                    if not mask & readable and connection.rest is not None:
+                        self._lost(connection, "the connection was closed")
                         continue
-                if not mask & readable and connection.rest is not None:
-                    self._lost(connection, "the connection was closed")
-                    continue
                 try:
                     length = connection.read(buffer)
                     if not length:

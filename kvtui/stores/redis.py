@@ -44,6 +44,7 @@ from kvtui.stores.store import (
 DEFAULT_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 3.0
 _SCAN_COUNT = 1000
+_OK = b"+OK\r\n"
 
 
 class RedisStore(WireStore):
@@ -253,12 +254,15 @@ class RedisWire(Wire):
         self._wanted = 1
         self._replies: list[Any] = []
         self._shape: type[Operation] = Get
+        self._fresh = True
+        """Whether nothing of the reply has come yet."""
 
     def encode(self, operation: Operation) -> bytes:
         """The command, or for ``Add`` a pipeline of them."""
         key = operation.key
-        self._shape = type(operation)
-        if isinstance(operation, Get):
+        self._shape = shape = type(operation)
+        self._fresh = True
+        if shape is Get:
             return b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(key), key)
         if isinstance(operation, Put):
             value = operation.value
@@ -288,6 +292,8 @@ class RedisWire(Wire):
     def feed(self, data: memoryview) -> Any:
         """The reply once whole."""
         shape, reader = self._shape, self._reader
+        if shape is Put and self._fresh and data == _OK:
+            return None  # Nearly every reply to a put; it needs no parser.
         try:
             reader.feed(data)
             reply = reader.gets()
@@ -298,18 +304,18 @@ class RedisWire(Wire):
                 "protocol", f"redis sent no RESP: {error}", broken=True
             ) from None
         if reply is PENDING:
+            self._fresh = False
             return PENDING
         if reader.has_data():
             # It would be taken for the answer to the next operation.
             raise OperationFailed(
                 "protocol", "redis sent an answer that nobody asked for", broken=True
             )
+        if shape is Get and (reply is None or type(reply) is bytes):
+            return reply
         if isinstance(reply, hiredis.ReplyError):
             raise server_error(reply)
-        if shape is Get:
-            if reply is None or isinstance(reply, bytes):
-                return reply
-        elif shape is Put:
+        if shape is Put:
             if reply == b"OK":
                 return None
         elif shape is Counts:
