@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from kvtui import cli, config
-from kvtui.commands import console, crash, options
+from kvtui.commands import console, crash, group, options
 from kvtui.commands.about import schema_document
 from kvtui.commands.records import escaped
 from kvtui.errors import UsageError
@@ -152,7 +152,7 @@ def test_the_version_takes_no_time(kvtui):
     assert min(spent_s() for _ in range(5)) < 0.15
 
 
-@pytest.mark.parametrize("command", ["", *cli.COMMANDS, "run fans", "data make"])
+@pytest.mark.parametrize("command", ["", *group.COMMANDS, "run fans", "data make"])
 def test_every_command_has_help_with_examples(command, monkeypatch, capsys):
     assert cli._run([*command.split(), "--help"]) == 0
     shown = capsys.readouterr().out

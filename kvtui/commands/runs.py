@@ -12,8 +12,9 @@ import msgspec
 
 from kvtui import config
 from kvtui.commands import console
-from kvtui.errors import KvtuiError, RunError
-from kvtui.runs import history, report
+from kvtui.commands.workbench import open_workbench
+from kvtui.errors import RunError
+from kvtui.runs import history
 from kvtui.runs.events import AnyEvent, RunFinished, RunStarted
 from kvtui.runs.history import RunDirectory
 from kvtui.tables import Column, ascii_letters, table
@@ -173,30 +174,6 @@ def attach(run: str | None) -> int:
         going = next(history.going_on(folder), None)
         return open_workbench(going or history.find(folder, None))
     return open_workbench(history.find(folder, run))
-
-
-def open_workbench(attach_to: RunDirectory | None) -> int:
-    """Show the screens; when they are left, the ranking of the run they showed."""
-    from kvtui.app import run_app
-
-    left = run_app(attach=attach_to)
-    if left.watched is not None and left.code in (0, 130):
-        _print_ranking(left.watched)
-    return left.code
-
-
-def _print_ranking(run: RunDirectory) -> None:
-    try:
-        state = run.state()
-        over = state.outcome is not None or run.goes_on
-        made = report.report(state, cut_off=not over)
-    except KvtuiError as error:
-        console.complain_of(error)
-        return
-    if any(each.elapsed_s is not None or each.reason for each in made.ranking):
-        from kvtui.commands.following import show
-
-        show(run, made)
 
 
 @click.command()

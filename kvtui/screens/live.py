@@ -192,6 +192,15 @@ def chosen(session: Session) -> figures.Row | None:
     return rows[min(session.chosen_trial, len(rows) - 1)] if rows else None
 
 
+def _why_no_records(row: figures.Row, *, goes_on: bool) -> str:
+    trial = row.trial
+    if trial is not None and not trial.keeps:
+        return "are not kept"
+    if trial is not None and trial.outcome not in (None, "done"):
+        return f"were not copied, its trial is {trial.outcome}"
+    return "are not copied yet" if goes_on else "were not copied"
+
+
 class Lower(Widget):
     """Chart and details, beside each other where there is room."""
 
@@ -276,8 +285,7 @@ class LivePage(Page):
         if row is None or watch is None:
             return
         if not watch.run.records(row.number).is_file():
-            kept = row.trial is None or row.trial.keeps
-            why = "are not copied yet" if kept else "are not kept"
+            why = _why_no_records(row, goes_on=watch.goes_on)
             self.say(f"{row.store}: its records {why}; f shows those of others.")
             return
         self.session.wanted_store = row.store

@@ -30,6 +30,8 @@ async def test_a_finished_run_can_be_looked_at(starter: Starter, runs: Path) -> 
         shown = await shows(pilot, "redis-tcp: operations a second")
         assert "✗ get timeout, first at 12.0 s" in shown
         assert "failed: get: timeout" in shown
+        await pilot.press("enter")
+        await shows(pilot, "redis-tcp: its records were not copied, its trial is fa")
         await pilot.press("[")
         await shows(pilot, "verified 9,071 of 9,071 records, 169 MB")
         await pilot.press("o")
