@@ -386,10 +386,13 @@ class FansPage(Page):
                 )
             return f"The run is {self.session.watch.standing}: no records yet."
         if not copy.keeps:
-            return (
-                f"not kept: {visible(copy.store)} keeps nothing, so there is no record"
-                " to show. [ and ] go to the other stores."
-            )
+            said = f"not kept: {visible(copy.store)} keeps nothing, so there is no"
+            said += " record to show."
+            if len(self.copies) > 1:
+                # In the filter the brackets are letters.
+                first = "Tab, then " if self.is_typing else ""
+                said += f" {first}[ and ] go to the other stores."
+            return said
         if not copy.there:
             return f"{visible(copy.store)} has no copy: {visible(copy.why_not)}."
         if self.trail:

@@ -85,7 +85,8 @@ async def test_the_same_page_as_other_stores_held_it(
         await pilot.press("]")
         await shows(pilot, "redis-tcp has no copy: its trial is failed: get: timeout")
         await pilot.press("]")
-        await shows(pilot, "not kept: null keeps nothing")
+        shown = await shows(pilot, "not kept: null keeps nothing")
+        assert "Tab, then" not in shown
         await pilot.press("[", "[")
         await shows(pilot, "52.5 %")
         await pilot.press("2")
@@ -255,3 +256,16 @@ def test_lift() -> None:
         2.2578, 1e-4
     )
     assert lift(CoPage("b", "B", 0, 22), record, 10_000) is None
+
+
+async def test_with_nothing_kept_the_way_on_is_one_that_works(
+    starter: Starter, runs: Path
+) -> None:
+    for stores in (("null",), ("null", "redis-tcp")):
+        app = application(starter, attach=journals.write(runs, *stores))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("f", "tab")
+            await pilot.press("1", "/")
+            shown = await shows(pilot, "not kept: null keeps nothing")
+            # In the filter a bracket is a letter.
+            assert ("Tab, then [" in shown) == (len(stores) > 1)
