@@ -11,6 +11,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 SERVERS := redis-server
 
+# plyvel brings LevelDB with it up to Python 3.12; for later ones it is compiled.
+LEVELDB_BUILD := libleveldb-dev g++ python3-dev
+NEEDS_LEVELDB = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 13))' \
+	&& ! [ -e /usr/include/leveldb/db.h ]
+
 .DEFAULT_GOAL := help
 .PHONY: help run test lint bench servers clean
 
@@ -27,6 +32,13 @@ $(VENV)/installed: pyproject.toml
 			apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 			apt-get install -y -qq python3-venv >/dev/null; \
 		else echo "python3-venv is missing: sudo apt install python3-venv"; exit 1; fi; }
+	@$(NEEDS_LEVELDB) && { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "installing $(LEVELDB_BUILD)"; apt-get update -qq; \
+			DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq $(LEVELDB_BUILD) >/dev/null; \
+		else echo "plyvel has to be compiled for this Python:" \
+			"sudo apt install $(LEVELDB_BUILD)"; exit 2; fi; }; [ $$? != 2 ]
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
