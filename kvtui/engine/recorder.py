@@ -55,8 +55,8 @@ class Counts:
             self._array[: len(counted)] += counted
         self.total += len(latencies)
         self.sum_ns += int(values.sum())
-        self._lowest = min(self._lowest, int(values.min()))
-        self._highest = max(self._highest, int(values.max()))
+        self._lowest = min(self._lowest, int(np.min(values)))
+        self._highest = max(self._highest, int(np.max(values)))
 
     def take(self) -> str | None:
         """Everything counted, encoded; then start afresh. None while empty."""

@@ -531,10 +531,9 @@ class _Conversation:
         died = None if self._server is None else self._server.death()
         if died is None or self._server is None:
             return None
-        return TrialFailed(
-            f"the private {self._server.kind} server {died}"
-            f" (its log ends: {self._server.last_lines(2)})"
-        )
+        # Whoever ended it with a signal is not in its log.
+        log = "" if "SIG" in died else f" (its log ends: {self._server.last_lines(2)})"
+        return TrialFailed(f"the private {self._server.kind} server {died}{log}")
 
 
 def _address(store: StorePlan) -> tuple[str, str]:

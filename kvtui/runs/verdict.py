@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kvtui.runs.state import RunState, TrialState
+from kvtui.text import percent
 
 BUSY: Final = 0.9
 """Share of a core from which a single-threaded process counts as full."""
@@ -47,32 +48,36 @@ def verdict(state: RunState, trial: TrialState) -> Verdict | None:
     if workers >= BUSY and server is None and work < 0.5:
         return Verdict(
             "server",
-            f"the store lives in the worker, which used {workers:.0%} of a core;"
-            f" {1 - work:.0%} of the clients' time was the store's",
+            f"the store lives in the worker, which used {percent(workers)} of a core;"
+            f" {percent(1 - work)} of the clients' time was the store's",
         )
     if workers >= BUSY and (server is None or server < BUSY):
         return Verdict(
             "client",
-            f"a worker used {workers:.0%} of a core; {work:.0%} of the clients' time"
-            " was their own work",
+            f"a worker used {percent(workers)} of a core; {percent(work)} of the"
+            " clients' time was their own work",
         )
     if work >= MOSTLY:
-        return Verdict("client", f"{work:.0%} of the clients' time was their own work")
+        return Verdict(
+            "client", f"{percent(work)} of the clients' time was their own work"
+        )
     if limit and own > NEAR_NULL * limit:
-        return Verdict("client", f"{own / limit:.0%} of what the null store reaches")
+        return Verdict(
+            "client", f"{percent(own / limit)} of what the null store reaches"
+        )
     if server is not None and server >= BUSY:
-        return Verdict("server", f"the server used {server:.0%} of a core")
+        return Verdict("server", f"the server used {percent(server)} of a core")
     disk = _busiest_disk(state, trial)
     if disk >= BUSY:
-        return Verdict("disk", f"a disk was busy {disk:.0%} of the time")
+        return Verdict("disk", f"a disk was busy {percent(disk)} of the time")
     if server is not None and workers < IDLE and server < IDLE:
         return Verdict(
             "wake-up",
-            f"worker {workers:.0%} and server {server:.0%} of a core: both waited"
-            " to be woken",
+            f"worker {percent(workers)} and server {percent(server)} of a core:"
+            " both waited to be woken",
         )
-    known = "unknown" if server is None else f"{server:.0%}"
-    return Verdict("unclear", f"worker {workers:.0%}, server {known} of a core")
+    known = "unknown" if server is None else f"{percent(server)}"
+    return Verdict("unclear", f"worker {percent(workers)}, server {known} of a core")
 
 
 def _busiest_worker(trial: TrialState, length_s: float) -> float:

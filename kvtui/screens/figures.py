@@ -269,7 +269,8 @@ def details(watch: Watch, row: Row, cells: Cells, width: int) -> Iterator[Line]:
         yield from _operations(trial, cells, width)
         bound = cells.bound(state, trial)
         if bound is not None:
-            yield from paragraph(f"bound by {bound.word}: {bound.reason}", width)
+            by = "bound" if bound.word == "unclear" else "bound by"
+            yield from paragraph(f"{by} {bound.word}: {bound.reason}", width)
         yield from _store(trial, width)
         yield from _work(trial, width)
     yield from _machine(state, trial, width)

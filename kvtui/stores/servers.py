@@ -31,6 +31,7 @@ _PROBE_TIMEOUT_S: Final = 1.0
 STOP_LIMIT_S: Final = 5.0
 SOCKET_PATH_LIMIT: Final = 107
 """Bytes in a unix socket's path (unix(7)); some servers cut a longer one."""
+LINE_LIMIT: Final = 200
 SOCKET_LINK: Final = "sockets"
 """In a server's folder: where its sockets are, when not there."""
 
@@ -154,7 +155,8 @@ class PrivateServer(ABC):
         except OSError:
             return "no log"
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return " / ".join(lines[-number:]) or "it printed nothing"
+        shown = [line[-LINE_LIMIT:] for line in lines[-number:]]
+        return " / ".join(shown) or "it printed nothing"
 
     def stop(self) -> None:
         """Ask it to end, wait, kill it after a limit; then remove its socket."""
