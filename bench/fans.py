@@ -31,11 +31,15 @@ if not __package__:
 from bench import verdict
 from kvtui import config
 from kvtui.engine import launcher
-from kvtui.runs.plan import RunPlan, WorkloadPlan
+from kvtui.runs.plan import (
+    DEFAULT_CLIENTS,
+    DEFAULT_WORKERS,
+    RunPlan,
+    WorkloadPlan,
+)
 from kvtui.stores.servers import RedisServer
 
 ROUNDS = 3
-DEFAULT_CLIENTS = RunPlan(WorkloadPlan("fans"), ()).clients
 
 
 class Took(NamedTuple):
@@ -104,6 +108,7 @@ def kvtui(profiles: Path, case: Case, scratch: Path) -> Took:
         WorkloadPlan("fans", {"data": str(profiles), "mode": "record"}),
         (config.store_plan(case.store, config.store_profiles()),),
         clients=case.clients,
+        workers=DEFAULT_WORKERS,
     )
     began = time.perf_counter()
     run = launcher.start(plan, scratch / "runs")

@@ -352,7 +352,7 @@ def test_a_run_prints_its_plan_and_its_ranking(kvtui, tmp_path):
         "run", "fans", "--store", "null", "--store", "ram", "--data", str(profiles),
         "--clients", "2", "--repeat", "2", "--save", str(saved),
     )  # fmt: skip
-    assert "2 clients in 1 worker, 2 times each" in err
+    assert "2 clients in 2 workers, 2 times each" in err
     assert "[2/4] ram #1: 0." in err
     assert "\x1b" not in out + err
     assert "\r" not in out + err

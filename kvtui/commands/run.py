@@ -18,13 +18,16 @@ from kvtui.commands.options import (
 from kvtui.errors import ConfigError, StoreUnavailable, UsageError
 from kvtui.jobs import registry as jobs
 from kvtui.jobs.fans import parameters
-from kvtui.runs.plan import RunPlan, StorePlan, WorkloadPlan
+from kvtui.runs.plan import (
+    DEFAULT_CLIENTS,
+    DEFAULT_WORKERS,
+    RunPlan,
+    StorePlan,
+    WorkloadPlan,
+)
 from kvtui.stores import registry
 from kvtui.stores.registry import StoreProfile
 from kvtui.text import count, visible
-
-CLIENTS = 8
-"""Enough to keep a server busy, and few enough for one worker to drive."""
 
 
 @click.group(no_args_is_help=True)
@@ -58,7 +61,7 @@ def run() -> None:
     "--clients",
     type=Count(),
     metavar="N",
-    default=CLIENTS,
+    default=DEFAULT_CLIENTS,
     show_default=True,
     help="Callers at the same time, over all workers.",
 )
@@ -66,7 +69,7 @@ def run() -> None:
     "--workers",
     type=Count(),
     metavar="N",
-    default=1,
+    default=DEFAULT_WORKERS,
     show_default=True,
     help="Processes; a store that lives in its process has one.",
 )

@@ -15,7 +15,14 @@ from msgspec import Struct, field
 
 from kvtui import config
 from kvtui.errors import ConfigError, KvtuiError
-from kvtui.runs.plan import CLIENTS_LIMIT, WORKERS_LIMIT, RunPlan, WorkloadPlan
+from kvtui.runs.plan import (
+    CLIENTS_LIMIT,
+    DEFAULT_CLIENTS,
+    DEFAULT_WORKERS,
+    WORKERS_LIMIT,
+    RunPlan,
+    WorkloadPlan,
+)
 from kvtui.stores import registry
 from kvtui.stores.registry import StoreProfile
 from kvtui.text import count, visible
@@ -38,8 +45,8 @@ class Wishes(Struct):
     driver: list[str] = []
     """Stores to be asked through their driver instead of the wire loop."""
     mode: str = "record"
-    clients: str = "8"
-    workers: str = "1"
+    clients: str = str(DEFAULT_CLIENTS)
+    workers: str = str(DEFAULT_WORKERS)
     repeat: str = "1"
     seed: str = "1"
     first: str = ""

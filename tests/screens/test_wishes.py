@@ -40,7 +40,7 @@ def test_everything_wished_for_is_in_plan_and_command(tmp_path: Path) -> None:
         driver=["redis-unix", "null"],
         mode="cached",
         clients="50",
-        workers="2",
+        workers="3",
         repeat="3",
         seed="7",
         first="1000",
@@ -50,14 +50,14 @@ def test_everything_wished_for_is_in_plan_and_command(tmp_path: Path) -> None:
     plan = wishing.plan(wished, profiles())
     assert [store.name for store in plan.stores] == ["null", "redis-unix:client=driver"]
     assert plan.stores[1].settings["client"] == "driver"
-    assert (plan.clients, plan.workers, plan.repeat, plan.seed) == (50, 2, 3, 7)
+    assert (plan.clients, plan.workers, plan.repeat, plan.seed) == (50, 3, 3, 7)
     parameters = {"mode": "cached", "first": 1000, "cache_mb": 32, "data": str(data)}
     assert plan.workload.parameters == parameters
     assert shlex.split(wishing.command(wished, profiles())) == [
         *("kvtui", "run", "fans", "--store", "null"),
         *("--store", "redis-unix:client=driver", "--data", str(data)),
         *("--first", "1000", "--set", "mode=cached", "--set", "cache_mb=32"),
-        *("--clients", "50", "--workers", "2", "--repeat", "3", "--seed", "7"),
+        *("--clients", "50", "--workers", "3", "--repeat", "3", "--seed", "7"),
     ]
 
 
@@ -101,7 +101,7 @@ def test_fields_that_do_not_matter_are_not_shown() -> None:
 
 def test_the_plan_in_words() -> None:
     assert wishing.sentence(Wishes(repeat="2", first="1000"), profiles()) == (
-        "3 stores × 2 repeats, 8 clients in 1 worker, mode record: one get and one put"
+        "3 stores × 2 repeats, 8 clients in 2 workers, mode record: one get and one put"
         " of the page's whole record for each fan, the first 1,000 people"
     )
     assert "tick" in wishing.sentence(Wishes(stores=[]), profiles())

@@ -59,7 +59,7 @@ async def test_typing_is_checked_at_once(starter: Starter) -> None:
         await shows(pilot, "clients: at most 10,000")
         assert isinstance(app.screen, WorkbenchPage)
         await pilot.press("backspace", "backspace")
-        await shows(pilot, "200 clients in 1 worker")
+        await shows(pilot, "200 clients in 2 workers")
     assert starter.plans == []
 
 
