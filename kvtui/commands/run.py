@@ -55,7 +55,7 @@ def run() -> None:
     "words",
     multiple=True,
     metavar="KEY=VALUE",
-    help="mode=record|cached|native, cache_mb=64, verify_mb=256.",
+    help="mode=record|cached|native, cache_mb=512, verify_mb=256.",
 )
 @click.option(
     "--clients",

@@ -54,7 +54,7 @@ class Wishes(Struct):
     data: str = ""
     """Blank: the sample."""
     names: str = ""
-    cache_mb: str = "64"
+    cache_mb: str = "512"
 
 
 _LIMITS: Final = {

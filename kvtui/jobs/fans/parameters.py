@@ -27,7 +27,7 @@ class FansParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first: int | None = None
     """Only that many people, in file order."""
     mode: Mode = "record"
-    cache_mb: float = 64
+    cache_mb: float = 512
     """Bound of the cache of mode ``cached``, over all clients, in millions of
     bytes as the job estimates them."""
     verify_mb: float = 256
