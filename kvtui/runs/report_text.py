@@ -247,10 +247,13 @@ def _details(row: StoreRow, repeat: int) -> Iterator[str]:
     if row.client_work_s is not None and row.store_s is not None:
         both = row.client_work_s + row.store_s
         share = percent(row.client_work_s / both) if both else NOTHING
+        # Threads of one interpreter take turns: their own time holds the waiting.
+        turns = row.clients > 1 and not (row.client or "").startswith("wire")
         yield (
             f"time, summed over {row.clients:,} client{'s'[: row.clients != 1]}: own"
-            f" work (decode, change, encode) {_length(row.client_work_s)}, store"
-            f" {_length(row.store_s)}; {share} own work"
+            f" work (decode, change, encode{', waiting for a turn' * turns})"
+            f" {_length(row.client_work_s)}, store {_length(row.store_s)};"
+            f" {share} own work"
         )
     if row.attempted is not None:
         yield (
