@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from hdrh.histogram import HdrHistogram
+if TYPE_CHECKING:
+    from hdrh.histogram import HdrHistogram
 
 LOWEST_NS: Final = 1
 HIGHEST_NS: Final = 3_600_000_000_000
@@ -28,6 +29,8 @@ class Latency:
         """Merge an encoded histogram in; None adds nothing."""
         if encoded is None:
             return
+        from hdrh.histogram import HdrHistogram
+
         other = HdrHistogram.decode(encoded)
         if self._histogram is None:
             self._histogram = new_histogram()
@@ -91,6 +94,9 @@ class Latency:
 
 def new_histogram() -> HdrHistogram:
     """An empty histogram with kvtui's range and precision."""
+    # Loaded with the first latency: the first frame of the screens has none.
+    from hdrh.histogram import HdrHistogram
+
     return HdrHistogram(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS)
 
 
