@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,14 +125,11 @@ def kvtui(profiles: Path, case: Case, scratch: Path) -> Took:
 
 
 def compare(
-    case: Case, sides: Sequence[Callable[[], Took]]
+    ours: Callable[[], Took], theirs: Callable[[], Took]
 ) -> tuple[list[Took], list[Took]]:
     """Both sides in turn."""
-    ours, theirs = [], []
-    for _ in range(ROUNDS):
-        theirs.append(sides[1]())
-        ours.append(sides[0]())
-    return ours, theirs
+    rows = [(theirs(), ours()) for _ in range(ROUNDS)]
+    return [row[1] for row in rows], [row[0] for row in rows]
 
 
 def main() -> int:
@@ -148,13 +146,8 @@ def main() -> int:
         subprocess.run(maker, check=True, stdout=subprocess.DEVNULL)
         for case in CASES:
             ours, theirs = compare(
-                case,
-                (
-                    lambda case=case: kvtui(profiles, case, scratch),  # type: ignore[misc]
-                    lambda case=case: php(  # type: ignore[misc]
-                        folder / "fananalyze.php", profiles, case, scratch
-                    ),
-                ),
+                partial(kvtui, profiles, case, scratch),
+                partial(php, folder / "fananalyze.php", profiles, case, scratch),
             )
             ratios = [a.loop_s / b.loop_s for a, b in zip(ours, theirs, strict=True)]
             share = statistics.median(ratios)

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 if not __package__:
@@ -125,8 +126,8 @@ def main() -> int:
         for test, client in (("get", gets), ("set", puts)):
             rows = alternate(
                 (
-                    lambda client=client: with_wire(store, client),  # type: ignore[misc]
-                    lambda test=test: with_redis_benchmark(path, test),  # type: ignore[misc]
+                    partial(with_wire, store, client),
+                    partial(with_redis_benchmark, path, test),
                 ),
                 ROUNDS,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -205,3 +206,17 @@ def test_many_co_pages_are_resolved(tmp_path: Path) -> None:
     assert len(found.others) == 2999
     assert all(each.fans == 1 for each in found.others)
     archive.close()
+
+
+def test_a_full_disk_is_an_error_for_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database's own exception would end the trial that is being verified."""
+
+    def full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    dataset = compiled(PEOPLE, tmp_path)
+    monkeypatch.setattr(sqlite3, "connect", full)
+    with pytest.raises(SnapshotError, match="disk is full"):
+        ArchiveWriter(tmp_path / "r.sqlite", {}, dataset)
