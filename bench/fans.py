@@ -38,7 +38,7 @@ from kvtui.runs.plan import (
     RunPlan,
     WorkloadPlan,
 )
-from kvtui.stores.servers import RedisServer
+from kvtui.stores.servers.redis import RedisServer
 
 ROUNDS = 3
 

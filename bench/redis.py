@@ -29,7 +29,7 @@ from kvtui.engine.control import Control
 from kvtui.engine.recorder import Recorder
 from kvtui.stores.operations import Client, Get, Put, key
 from kvtui.stores.redis import RedisStore
-from kvtui.stores.servers import RedisServer
+from kvtui.stores.servers.redis import RedisServer
 
 CLIENTS = 50
 ROUNDS = 5

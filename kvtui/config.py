@@ -23,6 +23,7 @@ from kvtui.errors import ConfigError, UsageError
 from kvtui.runs.plan import StorePlan
 from kvtui.stores import registry
 from kvtui.stores.registry import StoreProfile
+from kvtui.stores.settings import nearest
 
 
 def state_directory() -> Path:
@@ -111,9 +112,7 @@ def store_plan(text: str, profiles: dict[str, StoreProfile]) -> StorePlan:
     name, _, words = text.partition(":")
     profile = profiles.get(name)
     if profile is None:
-        raise UsageError(
-            f"there is no store {name!r}", hint=registry.nearest(name, profiles)
-        )
+        raise UsageError(f"there is no store {name!r}", hint=nearest(name, profiles))
     settings = dict(profile.settings)
     for word in filter(None, words.split(",")):
         key, equals, value = word.partition("=")

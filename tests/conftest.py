@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvtui.stores import registry
+from kvtui.stores import programs, registry
 from kvtui.stores.servers import PrivateServer, private_server
 
 
@@ -23,7 +23,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def require_server(kind: str) -> None:
     """Skip, saying why, where no server program of that kind is installed."""
     wanted = registry.kind(kind)
-    if wanted.servers and registry.find_program(wanted.servers) is None:
+    if wanted.servers and programs.find_program(wanted.servers) is None:
         pytest.skip(f"{wanted.servers[0]} is not installed: {wanted.install}")
 
 

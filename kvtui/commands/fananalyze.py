@@ -15,6 +15,7 @@ from kvtui.commands.run import check, words_of
 from kvtui.errors import UsageError
 from kvtui.runs.plan import RunPlan, StorePlan, WorkloadPlan
 from kvtui.stores import registry
+from kvtui.stores.settings import nearest
 from kvtui.text import visible
 
 
@@ -86,7 +87,7 @@ def _store(word: str, host: str | None, port: int | None) -> StorePlan:
     if kind not in registry.KINDS:
         raise UsageError(
             f"there is no store {word!r}",
-            hint=registry.nearest(word, [*registry.KINDS, *profiles]),
+            hint=nearest(word, [*registry.KINDS, *profiles]),
         )
     if not registry.kind(kind).servers:
         if host is not None or port is not None:

@@ -183,8 +183,13 @@ def check(plan: RunPlan) -> None:
     """Raise for whatever would keep the plan from being carried out, before
     anything is started."""
     plan.check()
-    jobs.workload_class(plan.workload.name).check(plan.workload.parameters)
+    workload = jobs.workload_class(plan.workload.name)
+    workload.check(plan.workload.parameters)
     for store in plan.stores:
+        if workload.writes and registry.kind(store.kind).read_only:
+            raise UsageError(
+                f"store {store.name} can only be read, and {workload.name} writes"
+            )
         profile = StoreProfile(store.name, store.kind, store.settings, store.private)
         found = registry.availability(profile)
         if not found.ready:

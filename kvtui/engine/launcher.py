@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kvtui.runs import history
 from kvtui.runs.plan import RunPlan
-from kvtui.stores.servers import SOCKET_LINK
+from kvtui.stores.servers.base import SOCKET_LINK
 
 _runners: list[subprocess.Popen[bytes]] = []
 """Started by this process and not yet ended: an ended child stays in the process

@@ -231,6 +231,11 @@ class Runner:
         workload = jobs.open_workload(
             self._plan.workload.name, self._plan.workload.parameters, self._prepared
         )
+        if workload.writes and stores.kind(store.kind).read_only:
+            raise TrialFailed(
+                f"{store.name} can only be read, and {workload.name} writes",
+                hint=f"leave it out of a run of {workload.name}",
+            )
         missing = workload.needs - stores.adapter(store.kind).capabilities
         if missing:
             raise TrialFailed(

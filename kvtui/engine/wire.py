@@ -59,6 +59,7 @@ class Connection:
         "rest",
         "retry_at",
         "socket",
+        "wire",
         "write",
     )
 
@@ -81,7 +82,7 @@ class Connection:
         made.setblocking(False)
         self.socket = made
         self.read, self.write = made.recv_into, made.send
-        self.encode, self.feed = wire.encode, wire.feed
+        self.wire, self.encode, self.feed = wire, wire.encode, wire.feed
 
 
 def run(
@@ -179,6 +180,10 @@ class _Loop:
                     self._fail(connection, error)
                     continue
                 if reply is PENDING:
+                    more = connection.wire.more
+                    if more:
+                        connection.wire.more = b""
+                        self._send(connection, more)
                     continue
                 end = clock()
                 connection.operation = None
@@ -278,6 +283,9 @@ class _Loop:
         connection.begin = self._recorder.waiting[connection.index] = begin
         if not connection.first:
             connection.first = begin
+        self._send(connection, data)
+
+    def _send(self, connection: Connection, data: bytes) -> None:
         try:
             sent = connection.socket.send(data)
         except BlockingIOError:

@@ -49,7 +49,7 @@ from kvtui.jobs import registry as jobs
 from kvtui.jobs.workload import Workload
 from kvtui.stores import registry as stores
 from kvtui.stores.operations import Client
-from kvtui.stores.servers import die_with_parent
+from kvtui.stores.servers.ties import die_with_parent
 from kvtui.stores.store import Store, StoreInfo, Wire, WireStore
 
 Emit = Callable[[Message], None]

@@ -61,6 +61,8 @@ class Workload(ABC):
     name: ClassVar[str]
     namespace: ClassVar[str]
     """Under which all its keys stand."""
+    writes: ClassVar[bool] = True
+    """Whether it needs a store that can be written to."""
 
     @classmethod
     @abstractmethod

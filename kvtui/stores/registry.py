@@ -6,17 +6,17 @@ one line in each of the two tables.
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import os
-import shutil
-from collections.abc import Iterable, Mapping
+import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from kvtui.errors import UsageError
+from kvtui.stores.programs import find_program, servers_directory
+from kvtui.stores.settings import nearest, problem
 
 if TYPE_CHECKING:
     from kvtui.stores.store import Store
@@ -28,13 +28,20 @@ class Kind(Struct, frozen=True):
     adapter: str
     """``module:class`` of the adapter."""
     settings: frozenset[str] = frozenset()
-    """What may be set."""
+    """What may be set, beside what every server has."""
     servers: tuple[str, ...] = ()
     """Programs of which one serves it, the preferred one first."""
+    server: str = ""
+    """``module:class`` of its private server."""
+    module: str = ""
+    """The Python module that an embedded store needs, where it may be missing."""
     install: str = ""
-    """The command that brings the server."""
+    """The command that brings the server or the module."""
+    port: int = 0
+    """Where such a server usually listens."""
     shared_by_threads: bool = False
     """Whether it lives in one worker process."""
+    read_only: bool = False
     clients: tuple[str, ...] = ("calls",)
     """Ways to drive it, the default first."""
 
@@ -61,34 +68,12 @@ class Availability(Struct, frozen=True):
     """The one command that would bring it."""
 
 
-_SERVER_SETTINGS: Final = frozenset(
-    {
-        "client",
-        "host",
-        "port",
-        "path",
-        "database",
-        "username",
-        "password_env",
-        "password_file",
-        "timeout_s",
-        "tls",
-    }
+_CONNECTION: Final = frozenset(
+    {"client", "host", "port", "path", "timeout_s", "transport", "program"}
 )
+_LOGIN: Final = frozenset({"username", "password_env", "password_file", "tls"})
 
-_TEXTS: Final = frozenset(
-    {"client", "host", "path", "username", "password_env", "password_file"}
-    | {"directory", "compression"}
-)
-_SWITCHES: Final = frozenset({"tls", "sync"})
-_NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
-    "port": (1, 65_535),
-    "database": (0, 1_000_000),
-    "timeout_s": (0.01, 3600.0),
-    "write_buffer_mb": (0.1, 100_000.0),
-    "cache_mb": (0.1, 100_000.0),
-}
-"""Limits; where they are whole numbers, so must the setting be."""
+_SECANTUS: Final = servers_directory() / "secantusdb"
 
 KINDS: Final[Mapping[str, Kind]] = {
     "null": Kind("kvtui.stores.null:NullStore", shared_by_threads=True),
@@ -97,15 +82,76 @@ KINDS: Final[Mapping[str, Kind]] = {
         "kvtui.stores.leveldb:LevelDbStore",
         settings=frozenset(
             {"directory", "write_buffer_mb", "cache_mb", "sync", "compression"}
+            | {"memory"}
         ),
         shared_by_threads=True,
     ),
+    "wiredtiger": Kind(
+        "kvtui.stores.wiredtiger:WiredTigerStore",
+        settings=frozenset(
+            {"directory", "cache_mb", "sync", "compression", "layout", "memory"}
+        ),
+        module="wiredtiger",
+        install="make wiredtiger",
+        shared_by_threads=True,
+    ),
+    "memcached": Kind(
+        "kvtui.stores.memcached:MemcachedStore",
+        settings=_CONNECTION | {"memory", "item_limit"},
+        servers=("memcached",),
+        server="kvtui.stores.servers.memcached:MemcachedServer",
+        install="apt install memcached",
+        port=11211,
+        clients=("wire", "driver"),
+    ),
     "redis": Kind(
         "kvtui.stores.redis:RedisStore",
-        settings=_SERVER_SETTINGS,
+        settings=_CONNECTION | _LOGIN | {"database"},
         servers=("redis-server", "valkey-server"),
+        server="kvtui.stores.servers.redis:RedisServer",
         install="apt install redis-server",
+        port=6379,
         clients=("wire", "driver"),
+    ),
+    "tokyo": Kind(
+        "kvtui.stores.tokyo:TokyoStore",
+        settings=_CONNECTION | {"engine"},
+        servers=("ttserver",),
+        server="kvtui.stores.servers.tokyo:TokyoServer",
+        install="build Tokyo Tyrant 1.1.41, then KVTUI_TTSERVER=/path/to/ttserver",
+        port=1978,
+        clients=("wire", "calls"),
+    ),
+    "mongo": Kind(
+        "kvtui.stores.mongo:MongoStore",
+        settings=_CONNECTION | _LOGIN | {"schema"},
+        servers=("mongod", "secantusd-py"),
+        server="kvtui.stores.servers.mongo:MongoServer",
+        install=(
+            f"python3 -m venv {_SECANTUS} && {_SECANTUS}/bin/pip install secantusdb"
+        ),
+        port=27017,
+        clients=("driver",),
+    ),
+    "mysql": Kind(
+        "kvtui.stores.mysql:MySqlStore",
+        settings=_CONNECTION
+        | _LOGIN
+        | {"schema", "memory", "row_format", "flush_at_commit", "max_packet"},
+        servers=("mariadbd", "mysqld"),
+        server="kvtui.stores.servers.mysql:MySqlServer",
+        install="apt install mariadb-server",
+        port=3306,
+        clients=("wire", "driver"),
+    ),
+    "http": Kind(
+        "kvtui.stores.http:HttpStore",
+        settings=_CONNECTION | {"tls"},
+        servers=("nginx", "apache2", "httpd"),
+        server="kvtui.stores.servers.http:PageServer",
+        port=80,
+        read_only=True,
+        clients=("wire",),
     ),
 }
 
@@ -128,55 +174,25 @@ def kind(name: str) -> Kind:
         ) from None
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint: did you mean …, or what there is."""
-    names = list(known)
-    close = difflib.get_close_matches(name, names, n=3)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"there is: {', '.join(names)}"
-
-
 def check_settings(store: str, kind_name: str, settings: Mapping[str, Any]) -> None:
     """Raise UsageError for a setting that this kind does not have."""
     of_kind = kind(kind_name)
     for name in settings:
-        if name == "transport" or name in of_kind.settings:
+        if name in of_kind.settings:
             continue
         known = sorted(of_kind.settings)
         hint = nearest(name, known) if known else f"{kind_name} has no settings"
         raise UsageError(f"store {store}: there is no setting {name!r}", hint=hint)
     for name, value in settings.items():
-        problem = _problem(name, value)
-        if problem:
-            raise UsageError(f"store {store}: {name} {problem}, not {value!r}")
+        wrong = problem(name, value)
+        if wrong:
+            raise UsageError(f"store {store}: {name} {wrong}, not {value!r}")
     client = settings.get("client")
     if client is not None and client not in of_kind.clients:
         raise UsageError(
             f"store {store}: client must be {' or '.join(of_kind.clients)},"
             f" not {client}"
         )
-
-
-def _problem(name: str, value: Any) -> str:
-    """What is wrong with a setting's value; empty when nothing is."""
-    if name in _TEXTS:
-        return "" if isinstance(value, str) and value else "must be a text"
-    if name in _SWITCHES:
-        return "" if isinstance(value, bool) else "must be true or false"
-    limits = _NUMBERS.get(name)
-    if limits is None:
-        return ""
-    least, most = limits
-    whole = isinstance(least, int)
-    right = int if whole else (int, float)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, right)
-        or not least <= value <= most  # also false for NaN
-    ):
-        return f"must be a {'whole ' * whole}number from {least} to {most:,}"
-    return ""
 
 
 def adapter(kind_name: str) -> type[Store]:
@@ -189,14 +205,20 @@ def adapter(kind_name: str) -> type[Store]:
 def availability(profile: StoreProfile) -> Availability:
     """Whether the store can be had, from what is installed; connects to nothing."""
     of_kind = kind(profile.kind)
+    if of_kind.module and importlib.util.find_spec(of_kind.module) is None:
+        return Availability(
+            False, f"not here: no Python module {of_kind.module}", of_kind.install
+        )
     if not of_kind.servers:
         return Availability(True, profile.place or "embedded")
     if not profile.private:
         return Availability(True, f"configured at {place(profile.settings)}")
-    program = find_program(of_kind.servers)
+    asked = profile.settings.get("program")
+    program = find_program([str(asked)] if asked else of_kind.servers)
     if program is None:
+        missing = str(asked or of_kind.servers[0])
         return Availability(
-            False, f"not here: {of_kind.servers[0]} is not installed", of_kind.install
+            False, f"not here: {missing} is not installed", of_kind.install
         )
     return Availability(True, f"private server, {Path(program).name}")
 
@@ -205,7 +227,7 @@ def place(settings: Mapping[str, Any]) -> str:
     """Where a configured server is, without any secret."""
     if settings.get("path"):
         return str(settings["path"])
-    host = str(settings.get("host", "127.0.0.1"))
+    host = str(settings.get("host", "127.0.0.1")).strip("[]")
     shown = f"[{host}]" if ":" in host else host
     port = settings.get("port")
     return f"{shown}:{port}" if port else shown
@@ -217,15 +239,3 @@ def is_somebodys(profile_kind: str, private: bool, settings: Mapping[str, Any]) 
     return bool(settings.get("directory")) or (
         bool(kind(profile_kind).servers) and not private
     )
-
-
-def find_program(names: Iterable[str]) -> str | None:
-    """The first of the programs on PATH or in the usual folders for servers."""
-    folders = os.pathsep.join(
-        [os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"]
-    )
-    for name in names:
-        found = shutil.which(name, path=folders)
-        if found:
-            return found
-    return None

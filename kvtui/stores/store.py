@@ -36,6 +36,11 @@ class StoreInfo(Struct, frozen=True, omit_defaults=True):
     client: str
     """``calls``, ``wire`` or ``driver``, with the driver's name and version."""
     memory_limit: str = ""
+    memory_limit_bytes: int | None = None
+    """What all records together may take, where the store has a limit that it would
+    rather drop or refuse records than pass."""
+    item_limit_bytes: int | None = None
+    """What one value may take, where the store has a limit."""
     eviction: str = ""
     compression: str = ""
     process_id: int | None = None
@@ -43,6 +48,7 @@ class StoreInfo(Struct, frozen=True, omit_defaults=True):
     keeps: bool = True
     """False for a store that drops everything, like null."""
     details: dict[str, str] = {}
+    """``evicted_keys`` among them, where the server counts what it dropped."""
 
 
 class Store(ABC):
@@ -113,7 +119,14 @@ class Wire(ABC):
     The wire loop owns the socket: it sends what :meth:`encode` returns and hands
     what arrives to :meth:`feed` until that returns something else than
     :data:`PENDING`. At most one operation is outstanding.
+
+    An operation may need several round trips: while it is PENDING, the loop takes
+    what stands in :attr:`more`, sends it, and goes on feeding. All of them together
+    are one operation, with one latency.
     """
+
+    more: bytes = b""
+    """What is to be sent next for the operation that is outstanding."""
 
     @abstractmethod
     def encode(self, operation: Operation) -> bytes:

@@ -31,8 +31,9 @@ from kvtui.runs import history, snapshot
 from kvtui.runs.history import RunDirectory
 from kvtui.runs.plan import RunPlan, StorePlan, WorkloadPlan
 from kvtui.runs.state import RunState, TrialState
-from kvtui.stores import registry, servers
+from kvtui.stores import registry
 from kvtui.stores.servers import PrivateServer, private_server
+from kvtui.stores.servers import base as servers
 from tests.conftest import require_server
 from tests.jobs.fans.people import NASTY, counted
 from tests.waiting import until

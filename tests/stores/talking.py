@@ -94,6 +94,9 @@ class OnTheWire(Calls):
                 reply = wire.feed(memoryview(received))
                 if reply is not PENDING:
                     return reply
+                if wire.more:
+                    more, wire.more = wire.more, b""
+                    connection.sendall(more)
         except TimeoutError:
             raise OperationFailed("timeout", "no answer in time", broken=True) from None
         except OSError as error:

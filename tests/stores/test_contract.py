@@ -17,7 +17,6 @@ import pytest
 
 from kvtui.errors import OperationFailed, StoreUnavailable
 from kvtui.stores import registry
-from kvtui.stores import servers as server_module
 from kvtui.stores.operations import (
     KEY_LIMIT_BYTES,
     Add,
@@ -30,6 +29,7 @@ from kvtui.stores.operations import (
     key,
     prefix,
 )
+from kvtui.stores.servers import base as server_module
 from kvtui.stores.servers import private_server
 from kvtui.stores.store import ADD, SCAN
 from tests.conftest import Servers

@@ -16,9 +16,10 @@ import psutil
 import pytest
 
 from kvtui.errors import StoreUnavailable
-from kvtui.stores import registry, servers
 from kvtui.stores.redis import RedisStore
-from kvtui.stores.servers import PrivateServer, RedisServer, private_server
+from kvtui.stores.servers import PrivateServer, private_server
+from kvtui.stores.servers import base as servers
+from kvtui.stores.servers.redis import RedisServer
 from tests.conftest import require_server
 from tests.waiting import until
 
@@ -122,7 +123,7 @@ def test_a_server_that_dies_at_its_start_shows_its_last_lines(tmp_path: Path) ->
 def test_a_program_that_is_not_there_is_said_with_the_command_that_brings_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "find_program", lambda names: None)
+    monkeypatch.setattr(servers, "find_program", lambda names: None)
     with pytest.raises(StoreUnavailable) as caught:
         private_server("redis", tmp_path, {}).start()
     assert "redis-server" in caught.value.message

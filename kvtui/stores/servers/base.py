@@ -8,14 +8,11 @@ ours. Stopping is: ask, wait, kill after a limit, and only then remove its files
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -24,7 +21,9 @@ from typing import Any, ClassVar, Final
 
 from kvtui.errors import KvtuiError, StoreUnavailable
 from kvtui.stores import registry
-from kvtui.stores.store import Settings
+from kvtui.stores.programs import find_program
+from kvtui.stores.servers.ties import tied_to_this_process
+from kvtui.stores.store import Settings, Store
 
 READY_LIMIT_S: Final = 20.0
 _PROBE_TIMEOUT_S: Final = 1.0
@@ -35,57 +34,70 @@ LINE_LIMIT: Final = 200
 SOCKET_LINK: Final = "sockets"
 """In a server's folder: where its sockets are, when not there."""
 
-_PR_SET_PDEATHSIG: Final = 1
-_TIE: Final = (
-    "import ctypes, os, sys\n"
-    f"ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})\n"
-    "if os.getppid() != int(sys.argv[1]): sys.exit('its parent is gone')\n"
-    "os.execv(sys.argv[2], sys.argv[2:])\n"
-)
-
 
 class PrivateServer(ABC):
     """One server program, run for one trial in ``directory``."""
 
     kind: ClassVar[str]
+    default_transport: ClassVar[str] = "unix"
+    for_server_only: ClassVar[frozenset[str]] = frozenset()
+    """Settings that say how the server is run; an adapter never sees them."""
 
     def __init__(self, directory: Path, settings: Settings) -> None:
         self.directory = directory
         self.settings = settings
         self.log = directory / "server.log"
+        self.port = 0
+        """On 127.0.0.1, where it listens by TCP."""
+        self.path: Path | None = None
+        """Of its socket, where it listens on one."""
         self._process: subprocess.Popen[bytes] | None = None
         self._short_directory: Path | None = None
 
     @abstractmethod
     def command(self, program: str) -> list[str]:
-        """The command line; it may choose socket and port first."""
+        """The command line; ``port`` or ``path`` is chosen by then."""
 
-    @abstractmethod
+    def prepare(self, program: str) -> None:  # noqa: B027 - most have nothing to do
+        """What must be done in the directory before the program can start."""
+
+    def probe(self, store: Store) -> None:
+        """Prove that it keeps data. Raises StoreUnavailable otherwise."""
+        key, value = b"kvtui:ready:probe", os.urandom(8)
+        store.put(key, value)
+        if store.get(key) != value:
+            raise StoreUnavailable("it did not keep the first value")
+        store.delete(key)
+
     def connect_settings(self) -> dict[str, Any]:
-        """Settings under which an adapter reaches this server."""
+        """Settings under which an adapter reaches this server: its socket or its
+        port, beside what was asked for."""
+        hidden = {"transport", "program", *self.for_server_only}
+        asked = {k: v for k, v in self.settings.items() if k not in hidden}
+        if self.path is not None:
+            return {**asked, "path": str(self.path)}
+        return {**asked, "host": "127.0.0.1", "port": self.port}
 
     @property
     def process_id(self) -> int | None:
         """The server's, while it runs."""
         return None if self._process is None else self._process.pid
 
-    def start(self) -> dict[str, Any]:
+    def start(self, *, tied: bool = True) -> dict[str, Any]:
         """Start and wait until it has written and read; how to connect.
 
-        Raises StoreUnavailable with the server's last lines.
+        ``tied``: whether it ends with this process. Raises StoreUnavailable with
+        the server's last lines.
         """
-        kind = registry.kind(self.kind)
-        program = registry.find_program(kind.servers)
-        if program is None:
-            raise StoreUnavailable(
-                f"{kind.servers[0]} is not installed", hint=kind.install
-            )
+        program = self._program()
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._choose_address()
+        self.prepare(program)
         words = self.command(program)
         with self.log.open("ab") as log:
             os.chmod(self.log, 0o600)
             self._process = subprocess.Popen(
-                tied_to_this_process(words),
+                tied_to_this_process(words) if tied else words,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -98,6 +110,26 @@ class PrivateServer(ABC):
             self.stop()
             raise
         return self.connect_settings()
+
+    def _program(self) -> str:
+        kind = registry.kind(self.kind)
+        asked = self.settings.get("program")
+        program = find_program([str(asked)] if asked else kind.servers)
+        if program is None:
+            raise StoreUnavailable(
+                f"{asked or kind.servers[0]} is not installed",
+                hint="program=PATH names it" if asked else kind.install,
+            )
+        return program
+
+    def _choose_address(self) -> None:
+        transport = self.settings.get("transport", self.default_transport)
+        if transport == "tcp":
+            self.port = free_port()
+            return
+        self.path = self.socket_path(f"{self.kind}.sock")
+        # One that a killed server left would keep some from starting.
+        self.path.unlink(missing_ok=True)
 
     def _wait_until_ready(self) -> None:
         limit = time.monotonic() + READY_LIMIT_S
@@ -124,7 +156,6 @@ class PrivateServer(ABC):
         # Somebody else may listen there and never answer; ours is soon asked again.
         settings = {**self.connect_settings(), "timeout_s": _PROBE_TIMEOUT_S}
         store = registry.adapter(self.kind)(settings)
-        key, value = b"kvtui:ready:probe", os.urandom(8)
         store.open()
         try:
             answering = store.info().process_id
@@ -132,10 +163,7 @@ class PrivateServer(ABC):
                 raise StoreUnavailable(
                     f"another server (process {answering}) answers there"
                 )
-            store.put(key, value)
-            if store.get(key) != value:
-                raise StoreUnavailable("it did not keep the first value")
-            store.delete(key)
+            self.probe(store)
         finally:
             store.close()
 
@@ -184,81 +212,9 @@ class PrivateServer(ABC):
         return self._short_directory / name
 
 
-class RedisServer(PrivateServer):
-    """redis-server or valkey-server: memory only, nothing saved."""
-
-    kind: ClassVar[str] = "redis"
-
-    def __init__(self, directory: Path, settings: Settings) -> None:
-        super().__init__(directory, settings)
-        self._port = 0
-        self._path: Path | None = None
-
-    def command(self, program: str) -> list[str]:
-        """A unix socket of mode 700, or a free port on 127.0.0.1."""
-        if self.settings.get("transport") == "tcp":
-            self._port = free_port()
-            listen = ["--port", str(self._port), "--bind", "127.0.0.1"]
-        else:
-            self._path = self.socket_path("redis.sock")
-            with contextlib.suppress(FileNotFoundError):
-                self._path.unlink()
-            listen = ["--port", "0", "--unixsocket", str(self._path)]
-            listen += ["--unixsocketperm", "700"]
-        return [
-            program,
-            *listen,
-            "--dir",
-            str(self.directory),
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--maxclients",
-            "20000",
-            "--daemonize",
-            "no",
-        ]
-
-    def connect_settings(self) -> dict[str, Any]:
-        """The socket or the port, beside the settings asked for."""
-        asked = {k: v for k, v in self.settings.items() if k != "transport"}
-        if self._path is not None:
-            return {**asked, "path": str(self._path)}
-        return {**asked, "host": "127.0.0.1", "port": self._port}
-
-
-SERVERS: Final[dict[str, type[PrivateServer]]] = {"redis": RedisServer}
-
-
-def private_server(kind: str, directory: Path, settings: Settings) -> PrivateServer:
-    """The private server of a kind; StoreUnavailable where kvtui has none."""
-    try:
-        return SERVERS[kind](directory, settings)
-    except KeyError:
-        raise StoreUnavailable(f"kvtui cannot start a {kind} server") from None
-
-
 def free_port() -> int:
     """A TCP port on 127.0.0.1 that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
-
-
-def tied_to_this_process(words: list[str]) -> list[str]:
-    """A command that the kernel ends when this process is gone (Linux only).
-
-    The tie is made by a small Python that then becomes the command: a function run
-    between fork and exec is not safe in a process with threads.
-    """
-    if sys.platform != "linux":
-        return words
-    return [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), *words]
-
-
-def die_with_parent() -> None:
-    """Have the kernel end this process when its parent is gone (Linux only)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

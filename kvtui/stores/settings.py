@@ -1,0 +1,148 @@
+"""What may be set of a store: names, types, limits, and what each is for.
+
+A static table, read by the settings file, the command line and the forms alike. A
+setting has one meaning and one type wherever it is used.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from kvtui.errors import UsageError
+
+Type = Literal["text", "switch", "whole", "number", "size", "choice"]
+
+_SIZES: Final = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+}
+
+
+class Setting(Struct, frozen=True):
+    """One setting."""
+
+    about: str
+    type: Type = "text"
+    least: float = 0
+    most: float = math.inf
+    """Limits of a number, or of a size in bytes."""
+    choices: tuple[str, ...] = ()
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    "client": Setting("how it is driven: wire, driver or calls"),
+    "host": Setting("the server's name or address; IPv6 without brackets"),
+    "port": Setting("its TCP port", "whole", 1, 65_535),
+    "path": Setting("its unix socket, instead of host and port"),
+    "transport": Setting("of a private server", "choice", choices=("unix", "tcp")),
+    "program": Setting("the server program to start, where it is not on PATH"),
+    "database": Setting("Redis: the number of the database", "whole", 0, 1_000_000),
+    "schema": Setting("MySQL, MongoDB: the database that holds kvtui's data"),
+    "username": Setting("who connects"),
+    "password_env": Setting("the environment variable that holds the password"),
+    "password_file": Setting("the file that holds the password"),
+    "tls": Setting("connect by TLS", "switch"),
+    "timeout_s": Setting(
+        "seconds that a connection or a reply may take", "number", 0.01, 3600
+    ),
+    "directory": Setting("the folder of an embedded store that is kept"),
+    "memory": Setting(
+        "what a private server or an embedded store may use", "size", 1e6, 1e15
+    ),
+    "sync": Setting("flush every write to the disk", "switch"),
+    "compression": Setting("of what is stored, such as snappy or none"),
+    "write_buffer_mb": Setting("LevelDB: its write buffer", "number", 0.1, 100_000),
+    "cache_mb": Setting("its cache", "number", 0.1, 100_000),
+    "layout": Setting("WiredTiger: its tables", "choice", choices=("btree", "lsm")),
+    "item_limit": Setting(
+        "memcached: the largest item of a private server", "size", 1024, 2**30
+    ),
+    "row_format": Setting(
+        "MySQL: of its tables",
+        "choice",
+        choices=("dynamic", "compressed", "compact", "redundant"),
+    ),
+    "flush_at_commit": Setting(
+        "MySQL: innodb_flush_log_at_trx_commit of a private server", "whole", 0, 2
+    ),
+    "max_packet": Setting(
+        "MySQL: max_allowed_packet of a private server", "size", 1024, 2**30
+    ),
+    "engine": Setting(
+        "Tokyo: the database of a private server",
+        "choice",
+        choices=("hash", "tree", "hash-file", "tree-file"),
+    ),
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint: did you mean …, or what there is."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=3)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"there is: {', '.join(names)}"
+
+
+def problem(name: str, value: Any) -> str:
+    """What is wrong with a setting's value; empty when nothing is."""
+    setting = SETTINGS[name]
+    if setting.type == "text":
+        return "" if isinstance(value, str) and value else "must be a text"
+    if setting.type == "switch":
+        return "" if isinstance(value, bool) else "must be true or false"
+    if setting.type == "choice":
+        fits = value in setting.choices
+        return "" if fits else f"must be {' or '.join(setting.choices)}"
+    if setting.type == "size":
+        try:
+            size = size_bytes(value)
+        except UsageError:
+            return "must be a size such as 512MB or 2GiB"
+        fits = setting.least <= size <= setting.most
+        least, most = f"{setting.least:,.0f}", f"{setting.most:,.0f}"
+        return "" if fits else f"must be from {least} to {most} bytes"
+    whole = setting.type == "whole"
+    right = int if whole else (int, float)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, right)
+        or not setting.least <= value <= setting.most  # also false for NaN
+    ):
+        kind = "whole number" if whole else "number"
+        return f"must be a {kind} from {setting.least} to {setting.most:,}"
+    return ""
+
+
+def size_bytes(value: Any) -> int:
+    """``512MB``, ``2GiB`` or a number of bytes; UsageError for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    text = str(value).strip().replace("_", "")
+    digits = text.rstrip("BKMGTibkmgt ")
+    unit = text[len(digits) :].strip().upper()
+    try:
+        size = float(digits) * _SIZES[unit]
+    except (KeyError, ValueError):
+        raise UsageError(f"{value!r} is not a size such as 512MB or 2GiB") from None
+    if not 0 <= size < 1e18:
+        raise UsageError(f"{value!r} is not a size such as 512MB or 2GiB")
+    return int(size)
