@@ -25,10 +25,12 @@ from typing import Any, Final
 
 from kvtui import __version__
 from kvtui.engine import system
+from kvtui.engine.fit import check_fit
 from kvtui.engine.messages import EVICTED, Finish, Go, Stop, Verify, WorkerPlan
 from kvtui.engine.trial import Trial, TrialFailed, WorkerProcess
 from kvtui.errors import KvtuiError, RunError, SnapshotError
 from kvtui.jobs import registry as jobs
+from kvtui.jobs.workload import Room
 from kvtui.runs import history, snapshot
 from kvtui.runs.events import (
     AnyEvent,
@@ -76,6 +78,7 @@ class Runner:
         self._stopping = False
         self._workload = jobs.workload_class(self._plan.workload.name)
         self._prepared = run.path / "prepared"
+        self._room: Room | None = None
         self._sampler = system.Sampler()
         self._sampled_s = 0.0
         self._log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -372,6 +375,20 @@ class Runner:
             for each in started:
                 each.end()
 
+    def check_fit(self, trial: int, store: StorePlan, info: StoreInfo) -> None:
+        """TrialFailed for a store that cannot hold the records; said when tight."""
+        if info.memory_limit_bytes is None and info.item_limit_bytes is None:
+            return
+        if self._room is None:
+            self._room = jobs.open_workload(
+                self._plan.workload.name, self._plan.workload.parameters, self._prepared
+            ).room()
+        if self._room is None:
+            return
+        warning = check_fit(store.name, self._room, info)
+        if warning:
+            self._note("warning", warning, trial)
+
     def seen(self, trial: int, info: StoreInfo) -> None:
         """Tell what was found when the store was opened."""
         self._emit(
@@ -414,6 +431,7 @@ class _Conversation:
             if ready is None:
                 raise TrialFailed("a worker was not ready")
             runner.seen(trial.number, ready.info)
+            runner.check_fit(trial.number, store, ready.info)
             runner._phase(trial.number, "measure")
             trial.start_measuring(ready.info.process_id)
             ahead_ns = START_AHEAD_NS * (1 + len(trial.workers))

@@ -28,6 +28,18 @@ class Prepared(Struct, frozen=True):
     first_bad: tuple[tuple[int, str], ...] = ()
 
 
+class Room(Struct, frozen=True):
+    """What a workload's records will take in a store."""
+
+    records: int
+    total_bytes: int
+    """Of all values together, near enough; keys and the store's own needs come on
+    top."""
+    largest_bytes: int
+    """Of the largest value, exactly."""
+    largest_name: str
+
+
 class Findings(Struct):
     """What verifying has found so far."""
 
@@ -83,6 +95,10 @@ class Workload(ABC):
     @abstractmethod
     def needs(self) -> frozenset[str]:
         """Capabilities that a store must have for it."""
+
+    def room(self) -> Room | None:
+        """What its records will take; None where it does not know beforehand."""
+        return None
 
     @abstractmethod
     def load(self, mine: Sequence[int], clients: int, *, keeps: bool) -> None:

@@ -175,7 +175,9 @@ class RedisStore(WireStore):
             peer if isinstance(peer, str) and peer else _address(peer, self._where),
             durability,
             self._driver(),
-            memory_limit=f"{limit} bytes" if limit else "none",
+            memory_limit=f"{limit:,} bytes" if limit else "none",
+            memory_limit_bytes=limit or None,
+            memory_used_bytes=int(found.get("used_memory", 0)) if limit else None,
             eviction=str(found.get("maxmemory_policy", "")),
             process_id=int(found["process_id"]) if local else None,
             details={

@@ -39,6 +39,8 @@ class StoreInfo(Struct, frozen=True, omit_defaults=True):
     memory_limit_bytes: int | None = None
     """What all records together may take, where the store has a limit that it would
     rather drop or refuse records than pass."""
+    memory_used_bytes: int | None = None
+    """What of that limit is in use already, where there is one."""
     item_limit_bytes: int | None = None
     """What one value may take, where the store has a limit."""
     eviction: str = ""

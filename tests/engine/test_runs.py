@@ -207,9 +207,13 @@ def many(tmp_path: Path) -> Path:
     return write_people(people, tmp_path / "many.jsonl")
 
 
+TIGHT_BYTES = 1_950_000
+"""Room enough by the records alone, and too little with what a server adds."""
+
+
 @pytest.fixture
 def wide(tmp_path: Path) -> Path:
-    """More records than the small limits of memory below can hold."""
+    """2.2 MB of records: more than the small limits of memory below can hold."""
     people = [[f"own {n}", "x" * 200 + str(n), f"shared {n % 10}"] for n in range(3000)]
     return write_people(people, tmp_path / "wide.jsonl")
 
@@ -816,7 +820,8 @@ def test_a_server_that_evicts_loses_its_rank(
     watching = stranger(own)
     used = int(watching.info("memory")["used_memory"])
     watching.config_set("maxmemory-policy", "allkeys-random")
-    watching.config_set("maxmemory", str(used + 1_000_000))
+    limit = max(used + 500_000, TIGHT_BYTES)
+    watching.config_set("maxmemory", str(limit))
     run = world.start(plan(wide, configured(own), clients=4))
     state = ended(run)
     (trial,) = state.trials
@@ -829,10 +834,28 @@ def test_a_server_that_evicts_loses_its_rank(
     assert saved(run).trials[0].ranked is False
     assert trial.seen is not None
     assert trial.seen.eviction == "allkeys-random"
-    assert trial.seen.memory_limit == f"{used + 1_000_000} bytes"
+    assert trial.seen.memory_limit == f"{limit:,} bytes"
     if trial.outcome == "done":
         assert trial.verified is not None
         assert trial.verified.wrong > 0
+    watching.close()
+
+
+def test_a_server_that_cannot_hold_the_records_is_not_measured(
+    world: World, wide: Path, own: PrivateServer
+) -> None:
+    """043, 044: said with numbers, before a figure of it could be believed."""
+    watching = stranger(own)
+    watching.config_set("maxmemory-policy", "allkeys-lru")
+    watching.config_set("maxmemory", "1500000")
+    run = world.start(plan(wide, configured(own), RAM, clients=4))
+    state = ended(run)
+    assert [trial.outcome for trial in state.trials] == ["failed", "done"]
+    assert "cannot hold this data set" in state.trials[0].reason
+    assert "6,010 records" in state.trials[0].reason
+    assert "1.5 MB" in state.trials[0].reason
+    assert state.trials[0].measured is None
+    assert saved(run).trials[0].ranked is False
     watching.close()
 
 
@@ -842,7 +865,7 @@ def test_a_full_server_ends_its_trial_with_the_servers_words(
     watching = stranger(own)
     used = int(watching.info("memory")["used_memory"])
     watching.config_set("maxmemory-policy", "noeviction")
-    watching.config_set("maxmemory", str(used + 500_000))
+    watching.config_set("maxmemory", str(max(used + 500_000, TIGHT_BYTES)))
     run = world.start(plan(wide, configured(own), RAM, clients=4))
     state = ended(run)
     assert [trial.outcome for trial in state.trials] == ["failed", "done"]

@@ -15,12 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvtui.errors import OperationFailed
-from kvtui.jobs.fans import oracle, parameters, records
+from kvtui.jobs.fans import oracle, parameters, records, room
 from kvtui.jobs.fans.archive import ArchiveWriter
 from kvtui.jobs.fans.dataset import compile_profiles, open_dataset
 from kvtui.jobs.fans.names import read_names
 from kvtui.jobs.fans.profiles import open_profiles
-from kvtui.jobs.workload import Findings, Keep, Keeper, Prepared, Workload
+from kvtui.jobs.workload import (
+    Findings,
+    Keep,
+    Keeper,
+    Prepared,
+    Room,
+    Workload,
+)
 from kvtui.stores.operations import Add, Client, Counts, Get, Put, key
 
 _CHUNK: Final = 8192
@@ -87,6 +94,12 @@ class FansWorkload(Workload):
     def needs(self) -> frozenset[str]:
         """Mode native needs a store with an add of its own."""
         return frozenset({"add"}) if self.parameters.mode == "native" else frozenset()
+
+    def room(self) -> Room | None:
+        """What the records come to; of native counters each store makes its own."""
+        if self.parameters.mode == "native":
+            return None
+        return room.estimate(self._dataset)
 
     def load(self, mine: Sequence[int], clients: int, *, keeps: bool) -> None:
         """Find the updates of each client, in file order."""

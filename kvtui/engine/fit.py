@@ -1,0 +1,50 @@
+"""Whether a store can hold what a workload will put into it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvtui.engine.trial import TrialFailed
+from kvtui.jobs.workload import Room
+from kvtui.stores.store import StoreInfo
+
+_SURELY: Final = 0.85
+"""Of an estimated total; the estimate is within a tenth on every data set that it
+was tried on, and keys and the store's own needs come on top."""
+_CLOSE: Final = 0.8
+
+
+def check_fit(store: str, room: Room, info: StoreInfo) -> str:
+    """A warning where it may become tight, else empty. TrialFailed where the store
+    cannot hold the records."""
+    item, limit = info.item_limit_bytes, info.memory_limit_bytes
+    if item is not None and room.largest_bytes > item:
+        raise TrialFailed(
+            f"{store} cannot hold this data set: the record of {room.largest_name}"
+            f" comes to {room.largest_bytes:,} bytes, and one value may take"
+            f" {item:,} at most",
+            hint="raise the server's limit, or take fewer profiles with --first",
+        )
+    if limit is None:
+        return ""
+    if room.total_bytes * _SURELY > limit:
+        raise TrialFailed(
+            f"{store} cannot hold this data set: its {room.records:,} records come to"
+            f" about {_megabytes(room.total_bytes)}, and the server may use"
+            f" {_megabytes(limit)}",
+            hint="raise the server's limit, or take fewer profiles with --first",
+        )
+    free = limit - (info.memory_used_bytes or 0)
+    if room.total_bytes > _CLOSE * free:
+        used = limit - free
+        others = f", of which {_megabytes(used)} are in use" if used else ""
+        return (
+            f"{store} may run out of memory: the records come to about"
+            f" {_megabytes(room.total_bytes)}, and the server may use"
+            f" {_megabytes(limit)}{others}"
+        )
+    return ""
+
+
+def _megabytes(number: int) -> str:
+    return f"{number / 1e6:,.1f} MB"
