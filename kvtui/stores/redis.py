@@ -11,9 +11,7 @@ One operation sends: get → ``GET``; put → ``SET``; add → one pipelined
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import socket
-from pathlib import Path
 from typing import Any, ClassVar
 
 import hiredis
@@ -21,7 +19,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from kvtui.errors import ConfigError, OperationFailed, StoreError, StoreUnavailable
+from kvtui.errors import OperationFailed, StoreError, StoreUnavailable
 from kvtui.stores.operations import (
     Add,
     Counts,
@@ -31,6 +29,7 @@ from kvtui.stores.operations import (
     Put,
     prefix,
 )
+from kvtui.stores.passwords import password
 from kvtui.stores.store import (
     ADD,
     PENDING,
@@ -374,7 +373,7 @@ def _connection_arguments(settings: Settings) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "db": int(settings.get("database", 0)),
         "username": settings.get("username"),
-        "password": _password(settings),
+        "password": password("redis", settings),
         # While connecting; a server that says nothing is told from a slow one by
         # the operations, which wait for timeout_s.
         "socket_timeout": min(CONNECT_TIMEOUT_S, timeout_s),
@@ -403,24 +402,6 @@ def _no_redis(where: str, problem: object) -> OperationFailed:
     return OperationFailed(
         "protocol", f"redis at {where} does not answer like one: {problem!s:.80}"
     )
-
-
-def _password(settings: Settings) -> str | None:
-    name = settings.get("password_env")
-    if name:
-        found = os.environ.get(str(name))
-        if found is None:
-            raise ConfigError(f"the environment has no {name}, which redis needs")
-        return found
-    file = settings.get("password_file")
-    if file:
-        try:
-            return Path(str(file)).read_text("utf-8").rstrip("\r\n")
-        except OSError as error:
-            raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"{file} is not a password in UTF-8") from None
-    return None
 
 
 def _unavailable(where: str, error: Exception) -> StoreUnavailable:
