@@ -99,6 +99,8 @@ def unavailable(where: str, error: Exception, limit: str = "") -> StoreError:
         text += " cryptography"
         hint = "use path=SOCKET, or tls=true with client=driver; or: pip install"
         hint += " cryptography"
+    elif "max_prepared_stmt_count" in text:
+        hint = "raise the server's max_prepared_stmt_count, or use fewer --clients"
     elif "CERTIFICATE" in text.upper():
         hint = "SSL_CERT_FILE=FILE names the authority that signed its certificate"
     return StoreUnavailable(f"mysql at {where}: {text}", hint=hint)

@@ -81,7 +81,9 @@ def batches(
     start = used = 0
     for number, row in enumerate(every):
         bytes_of_row = cost(row)
-        if number - start >= MOST_ROWS or (number > start and used + bytes_of_row > room):
+        if number - start >= MOST_ROWS or (
+            number > start and used + bytes_of_row > room
+        ):
             yield every[start:number]
             start, used = number, 0
         used += bytes_of_row

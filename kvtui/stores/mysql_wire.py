@@ -62,6 +62,33 @@ def prepare_request(text: str) -> bytes:
     return _PREPARE + text.encode()
 
 
+def prepare(
+    send: Callable[[bytes], Any], receive: Callable[[int], bytes], where: str, text: str
+) -> Prepared:
+    """Have a statement prepared, blocking. Raises OperationFailed, and what ``send``
+    and ``receive`` raise."""
+    payload = prepare_request(text)
+    incoming, answering = Packets(), Answering(prepares=True)
+    incoming.expect(packets.packets_of(len(payload)))
+    send(packets.framed(payload))
+    answer: Answer | None = None
+    while answer is None:
+        data = receive(1 << 16)
+        if not data:
+            raise OperationFailed("disconnected", "mysql: it hung up", broken=True)
+        for payload in incoming.feed(memoryview(data)):
+            if answer is not None:
+                raise _unasked()
+            answer = answering.take(payload)
+    if incoming.unfinished:
+        raise _unasked()
+    if isinstance(answer, Refusal):
+        raise server_error(where, answer.number, answer.text)
+    if not isinstance(answer, Prepared):
+        raise broken_protocol("a statement was prepared without an answer")
+    return answer
+
+
 class MySqlWire(Wire):
     """COM_STMT_EXECUTE for one connection, one operation at a time."""
 

@@ -137,10 +137,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         "kvtui.stores.mysql:MySqlStore",
         settings=_CONNECTION
         | _LOGIN
-        | {"schema", "memory", "row_format", "flush_at_commit", "max_packet"},
+        | {"schema", "memory", "row_format", "flush_at_commit", "max_packet"}
+        | {"direct_io"},
         servers=("mariadbd", "mysqld"),
         server="kvtui.stores.servers.mysql:MySqlServer",
-        install="apt install mariadb-server",
+        install="apt install mariadb-server-core mariadb-client",
         port=3306,
         clients=("wire", "driver"),
     ),
@@ -161,6 +162,20 @@ BUILT_IN: Final[tuple[StoreProfile, ...]] = (
     StoreProfile("leveldb", "leveldb", place="embedded"),
     StoreProfile("redis-unix", "redis", {"transport": "unix"}, True, "unix socket"),
     StoreProfile("redis-tcp", "redis", {"transport": "tcp"}, True, "TCP, loopback"),
+    StoreProfile("mysql", "mysql", {"transport": "unix"}, True, "unix socket"),
+    StoreProfile(
+        "mysql-paper",
+        "mysql",
+        {
+            "transport": "unix",
+            "memory": "2GB",
+            "row_format": "compressed",
+            "flush_at_commit": 0,
+            "direct_io": False,
+        },
+        True,
+        "unix socket, as in 2012",
+    ),
 )
 
 

@@ -85,6 +85,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "max_packet": Setting(
         "MySQL: max_allowed_packet of a private server", "size", 1024, 2**30
     ),
+    "direct_io": Setting(
+        "MySQL: whether a private server goes past the OS cache", "switch"
+    ),
     "engine": Setting(
         "Tokyo: the database of a private server",
         "choice",
