@@ -9,7 +9,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SERVERS := redis-server
+# Each program, and its package where that has another name; MariaDB's start no
+# service.
+SERVERS := redis-server mariadbd:mariadb-server-core mariadb-slap:mariadb-client
 
 # plyvel brings LevelDB with it up to Python 3.12; for later ones it is compiled.
 LEVELDB_BUILD := libleveldb-dev g++ python3-dev
@@ -60,15 +62,16 @@ lint: $(VENV)/installed
 # Where apt may be used it is; otherwise the tests that need a server skip, and say
 # so at the end.
 servers:
-	@for server in $(SERVERS); do \
+	@for each in $(SERVERS); do \
+		server=$${each%%:*}; package=$${each#*:}; \
 		PATH="$$PATH:/usr/local/sbin:/usr/sbin:/sbin"; \
 		command -v $$server >/dev/null && continue; \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo "installing $$server"; \
 			apt-get update -qq; \
-			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$server >/dev/null \
+			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$package >/dev/null \
 				|| echo "$$server could not be installed; its tests will skip"; \
-		else echo "$$server is missing, its tests will skip: sudo apt install $$server"; fi; \
+		else echo "$$server is missing, its tests will skip: sudo apt install $$package"; fi; \
 	done
 
 bench: $(VENV)/installed servers

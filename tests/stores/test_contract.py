@@ -393,7 +393,7 @@ def test_a_restarted_server_is_a_failure_and_then_a_fresh_connection(
         client.ask(Put(b"kvtui:test:x", b"before"))
         admin = registry.adapter(way.profile.kind)(settings)
         admin.open()
-        kept = {b"before"}
+        kept: set[bytes | None] = {b"before"}
         if admin.info().durability.startswith("memory"):
             kept |= {None}  # some keep it when they are asked to stop
         admin.close()
