@@ -12,6 +12,9 @@ BIN := $(VENV)/bin
 # Each program, and its package where that has another name; MariaDB's start no
 # service.
 SERVERS := redis-server mariadbd:mariadb-server-core mariadb-slap:mariadb-client
+# Stands in for mongod, which few distributions have; the version that is known to do.
+STAND_IN := secantusdb==0.7.0b3
+STAND_IN_HOME := $(VENV)/servers/secantusdb
 
 # plyvel brings LevelDB with it up to Python 3.12; for later ones it is compiled.
 LEVELDB_BUILD := libleveldb-dev g++ python3-dev
@@ -19,7 +22,7 @@ NEEDS_LEVELDB = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 13))' 
 	&& ! [ -e /usr/include/leveldb/db.h ]
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench servers clean
+.PHONY: help run test lint bench servers stand-in clean
 
 help:
 	@sed -n '3,7s/^# *//p' Makefile
@@ -50,7 +53,7 @@ run: $(VENV)/installed
 	@if [ -t 0 ] && [ -t 1 ] && [ -t 2 ]; then $(BIN)/kvtui; \
 	else $(BIN)/kvtui run fans --store null --store ram --store leveldb; fi
 
-test: lint servers
+test: lint servers stand-in
 	$(BIN)/python -m pytest -q --durations=10
 
 lint: $(VENV)/installed
@@ -74,7 +77,16 @@ servers:
 		else echo "$$server is missing, its tests will skip: sudo apt install $$package"; fi; \
 	done
 
-bench: $(VENV)/installed servers
+# An environment of its own: its packages would collide with other stores' bindings.
+stand-in: $(VENV)/installed
+	@command -v mongod >/dev/null || [ -x $(STAND_IN_HOME)/bin/secantusd-py ] || { \
+		echo "no mongod here: installing $(STAND_IN) to stand in for it"; \
+		$(PYTHON) -m venv $(STAND_IN_HOME) && $(STAND_IN_HOME)/bin/python -m pip \
+			install --quiet --disable-pip-version-check $(STAND_IN) || { \
+			rm -rf $(STAND_IN_HOME); \
+			echo "$(STAND_IN) could not be installed; its tests will skip"; }; }
+
+bench: $(VENV)/installed servers stand-in
 	$(BIN)/python -m bench
 
 clean:

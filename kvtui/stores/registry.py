@@ -128,7 +128,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         servers=("mongod", "secantusd-py"),
         server="kvtui.stores.servers.mongo:MongoServer",
         install=(
-            f"python3 -m venv {_SECANTUS} && {_SECANTUS}/bin/pip install secantusdb"
+            f"python3 -m venv {_SECANTUS} &&"
+            f" {_SECANTUS}/bin/pip install secantusdb==0.7.0b3"
         ),
         port=27017,
         clients=("driver",),
@@ -162,6 +163,7 @@ BUILT_IN: Final[tuple[StoreProfile, ...]] = (
     StoreProfile("leveldb", "leveldb", place="embedded"),
     StoreProfile("redis-unix", "redis", {"transport": "unix"}, True, "unix socket"),
     StoreProfile("redis-tcp", "redis", {"transport": "tcp"}, True, "TCP, loopback"),
+    StoreProfile("mongo", "mongo", {"transport": "tcp"}, True, "TCP, loopback"),
     StoreProfile("mysql", "mysql", {"transport": "unix"}, True, "unix socket"),
     StoreProfile(
         "mysql-paper",
