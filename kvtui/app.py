@@ -29,6 +29,7 @@ from kvtui import config
 from kvtui.screens.base import Page
 from kvtui.screens.session import Session
 from kvtui.screens.terminal import Terminal, require
+from kvtui.secrets import hidden
 
 if TYPE_CHECKING:
     from kvtui.runs.history import RunDirectory
@@ -216,7 +217,7 @@ def write_report(text: str) -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with os.fdopen(os.open(folder / name, flags, 0o600), "w") as file:
-            file.write(text)
+            file.write(hidden(text))
     except OSError:
         return None
     return folder / name

@@ -12,6 +12,7 @@ import os
 import sys
 from typing import Final
 
+from kvtui import secrets
 from kvtui.commands import console
 from kvtui.errors import KvtuiError
 
@@ -22,6 +23,9 @@ INTERRUPTED: Final = 130
 def main() -> None:
     """The ``kvtui`` command."""
     console.prepare()
+    secrets.guard()
+    for word in sys.argv[1:]:
+        secrets.learn_typed(word)
     code = _run(sys.argv[1:])
     try:
         sys.stdout.flush()

@@ -12,12 +12,15 @@
         └── OperationFailed     exit 3   one operation failed; ``kind`` says how
 
 Messages are for people: they name the store, file or line. ``hint`` says what
-to do next. Neither ever holds a password.
+to do next. Neither ever holds a password: every secret that is known is taken out
+here, whatever a driver wrote into its own text.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
+
+from kvtui.secrets import hidden
 
 
 class KvtuiError(Exception):
@@ -26,9 +29,9 @@ class KvtuiError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = hidden(message)
+        self.hint = None if hint is None else hidden(hint)
+        super().__init__(self.message)
 
 
 class UsageError(KvtuiError):
@@ -62,7 +65,16 @@ class StoreError(KvtuiError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be had: not installed, not started, no connection."""
+    """The store cannot be had: not installed, not started, no connection.
+
+    ``loading`` says that it is there and only not ready yet: waiting helps.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, loading: bool = False
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.loading = loading
 
 
 class OperationFailed(StoreError):

@@ -16,6 +16,7 @@ from typing import Final, TextIO
 
 from kvtui import text
 from kvtui.errors import KvtuiError
+from kvtui.secrets import hidden
 
 PLAIN_WIDTH: Final = 80
 """Cells of a line where nobody says how wide the terminal is."""
@@ -129,9 +130,10 @@ def _json_escape(character: str) -> str:
 
 
 def say(line: str = "") -> None:
-    """A line for people, on standard error; lost where nobody is there."""
+    """A line for people, on standard error; lost where nobody is there. It holds no
+    secret, whoever wrote its text."""
     with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(hidden(line) + "\n")
         sys.stderr.flush()
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from kvtui import __version__
+from kvtui.secrets import hidden
 
 _SECRET_NAMES: Final = re.compile(r"PASS|SECRET|TOKEN|CREDENTIAL|API_?KEY", re.I)
-_IN_ADDRESS: Final = re.compile(r"(://[^\s/:@]*:)[^\s/@]+(@)")
 
 
 def write_report(error: BaseException) -> Path | None:
@@ -46,7 +46,7 @@ def write_report(error: BaseException) -> Path | None:
 def without_secrets(text: str) -> str:
     """``text`` without passwords in addresses and without values of the environment
     whose names say that they are secret."""
-    text = _IN_ADDRESS.sub(r"\1…\2", text)
+    text = hidden(text)
     for name, value in os.environ.items():
         if len(value) >= 4 and _SECRET_NAMES.search(name):
             text = text.replace(value, f"<{name}>")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kvtui import config
+from kvtui import config, urls
 from kvtui.commands import console, following
 from kvtui.commands.copies import LiveStore, find_copy, is_live, open_copy
 from kvtui.commands.options import Count, existing_file, typed
@@ -26,7 +26,8 @@ from kvtui.text import visible
 @click.option("-h", "host", metavar="HOST", help="Its host, or path of its socket.")
 @click.option("-p", "port", type=Count(), metavar="PORT", help="Its port.")
 @click.option("-r", "cached", is_flag=True, help="With a cache in front of it.")
-@click.option("--clear", is_flag=True, help="Remove what an earlier run left there.")
+@click.option("--overwrite", is_flag=True, help="Remove keys that are there.")
+@click.option("--clear", is_flag=True, hidden=True)
 def fananalyze(
     file: str | None,
     page: str | None,
@@ -34,12 +35,13 @@ def fananalyze(
     host: str | None,
     port: int | None,
     cached: bool,
+    overwrite: bool,
     clear: bool,
 ) -> int:
     """Compile fan pages with one client, or print one, as the script of 2009 did.
 
     The records stay in the server that is named. A host that begins with / is a
-    unix socket. -h is the host; help is --help only.
+    unix socket; a URL says everything. -h is the host; help is --help only.
 
     \b
     kvtui fananalyze -f data.txt -s redis -h localhost -p 6379
@@ -58,13 +60,13 @@ def fananalyze(
         ),
         (plan,),
         clients=1,
-        clear=clear,
+        clear=overwrite or clear,
         keep=True,
     )
-    check(run)
-    for line in words_of(run):
+    checked = check(run)
+    for line in [*words_of(checked.plan), *checked.found]:
         console.say(line)
-    return following.carry_out(run)
+    return following.carry_out(checked.plan)
 
 
 def _query(plan: StorePlan, page: str) -> int:
@@ -81,6 +83,8 @@ def _query(plan: StorePlan, page: str) -> int:
 def _store(word: str, host: str | None, port: int | None) -> StorePlan:
     """The store by its name, or a server of that kind where it says."""
     profiles = config.store_profiles()
+    if host is not None and urls.is_url(host):
+        return _by_url(host, word, port)
     if word in profiles and host is None and port is None:
         return config.store_plan(word, profiles)
     kind = profiles[word].kind if word in profiles else word
@@ -105,3 +109,16 @@ def _store(word: str, host: str | None, port: int | None) -> StorePlan:
         label = registry.place(settings)
     registry.check_settings(word, kind, settings)
     return StorePlan(f"{word} at {label}", kind, settings)
+
+
+def _by_url(url: str, word: str, port: int | None) -> StorePlan:
+    """``-h URL``, which must be that of the store that ``-s`` names."""
+    plan = config.store_plan(url, {})
+    if word not in (plan.kind, "ram"):  # ram is what is meant without -s
+        raise UsageError(
+            f"-s {word} and the URL of a {plan.kind} do not go together",
+            hint=f"-s {plan.kind}",
+        )
+    if port is not None:
+        raise UsageError("the port stands in the URL", hint="leave -p out")
+    return plan

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
+from kvtui.defaults import number
 from kvtui.errors import DataError, UsageError
 
-_UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+__all__ = ["Count", "existing_file", "file_to_write", "number", "settings", "typed"]
 
 
 class Count(click.ParamType[int]):
@@ -27,29 +28,6 @@ class Count(click.ParamType[int]):
         if found is None or found != int(found):
             self.fail(f"{value!r} is not a whole number such as 10000 or 10k")
         return int(found)
-
-
-def number(text: str) -> float | None:
-    """A number with or without a unit (k, M, G); None when it is none."""
-    bare = text.strip().replace("_", "").replace(",", "")
-    unit = bare[-1:].lower() if bare[-1:].isalpha() else ""
-    if unit not in _UNITS:
-        return None
-    digits = bare[: len(bare) - len(unit)]
-    try:
-        # int keeps a seed of 19 digits exact.
-        return int(digits) * _UNITS[unit] if _is_whole(digits) else _real(digits, unit)
-    except ValueError:
-        return None
-
-
-def _is_whole(digits: str) -> bool:
-    return digits.removeprefix("-").isdecimal()
-
-
-def _real(digits: str, unit: str) -> float | None:
-    value = float(digits) * _UNITS[unit]
-    return value if abs(value) < 1e18 else None  # also false for NaN
 
 
 def typed(word: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import msgspec
 
 from kvtui import config
 from kvtui.commands import console, following
@@ -29,6 +31,9 @@ from kvtui.stores import registry
 from kvtui.stores.registry import StoreProfile
 from kvtui.text import count, visible
 
+if TYPE_CHECKING:
+    from kvtui.defaults import Effective
+
 
 @click.group(no_args_is_help=True)
 def run() -> None:
@@ -44,7 +49,7 @@ def run() -> None:
     "--store",
     "stores",
     multiple=True,
-    metavar="NAME[:KEY=VALUE,…]",
+    metavar="NAME[:KEY=VALUE,…]|URL",
     help="A store, as often as there are stores; kvtui stores lists them.",
 )
 @click.option("--data", metavar="FILE", help="Profiles; kvtui's sample by default.")
@@ -61,33 +66,29 @@ def run() -> None:
     "--clients",
     type=Count(),
     metavar="N",
-    default=DEFAULT_CLIENTS,
-    show_default=True,
-    help="Callers at the same time, over all workers.",
+    help=f"Callers at the same time, over all workers.  [default: {DEFAULT_CLIENTS}]",
 )
 @click.option(
     "--workers",
     type=Count(),
     metavar="N",
-    default=DEFAULT_WORKERS,
-    show_default=True,
-    help="Processes; a store that lives in its process has one.",
+    help="Processes; a store that lives in its process has one."
+    f"  [default: {DEFAULT_WORKERS}]",
 )
 @click.option(
     "--repeat",
     type=Count(),
     metavar="N",
-    default=1,
-    show_default=True,
-    help="All stores N times over; the median counts.",
+    help="All stores N times over; the median counts.  [default: 1]",
 )
-@click.option("--seed", type=Count(), metavar="N", default=1, show_default=True)
+@click.option("--seed", type=Count(), metavar="N", help="[default: 1]")
 @click.option("--save", metavar="FILE", help="A further place for the snapshot.")
 @click.option(
-    "--clear",
+    "--overwrite",
     is_flag=True,
-    help="Remove keys that an earlier run left on a configured server.",
+    help="Remove keys under kvtui: that are on a configured server.",
 )
+@click.option("--clear", is_flag=True, hidden=True)
 @click.option("--keep", is_flag=True, help="Leave the records on a configured server.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ranking as JSON.")
 @click.option(
@@ -100,11 +101,12 @@ def fans(
     names: str | None,
     first: int | None,
     words: tuple[str, ...],
-    clients: int,
-    workers: int,
-    repeat: int,
-    seed: int,
+    clients: int | None,
+    workers: int | None,
+    repeat: int | None,
+    seed: int | None,
     save: str | None,
+    overwrite: bool,
     clear: bool,
     keep: bool,
     as_json: bool,
@@ -127,41 +129,46 @@ def fans(
     for name in ("data", "names", "first", "encoding", "format"):
         if name in asked:
             raise UsageError(f"--set {name} is not how it is said", hint=f"--{name} …")
+    given = {"data": data, "names": names, "first": first, "encoding": encoding}
+    flags = {f"workloads.fans.{k}": v for k, v in {**given, "format": format}.items()}
+    flags |= {f"workloads.fans.{key}": value for key, value in asked.items()}
+    flags |= {"run.clients": clients, "run.workers": workers}
+    flags |= {"run.repeat": repeat, "run.seed": seed}
+    chosen = config.effective(flags)
     plan = RunPlan(
-        WorkloadPlan("fans", _parameters(asked, data, names, first, encoding, format)),
+        WorkloadPlan("fans", _parameters(chosen, asked)),
         chosen_stores(stores),
-        clients=clients,
-        workers=workers,
-        repeat=repeat,
-        seed=seed,
+        clients=chosen["run.clients"].value,
+        workers=chosen["run.workers"].value,
+        repeat=chosen["run.repeat"].value,
+        seed=chosen["run.seed"].value,
         save_to=None if save is None else str(file_to_write(save)),
-        clear=clear,
+        clear=overwrite or clear,
         keep=keep,
     )
-    check(plan)
-    for line in words_of(plan):
+    checked = check(plan)
+    for line in [*words_of(checked.plan), *checked.found]:
         console.say(line)
-    return following.carry_out(plan, as_json=as_json)
+    return following.carry_out(checked.plan, as_json=as_json)
 
 
-def _parameters(
-    asked: dict[str, Any],
-    data: str | None,
-    names: str | None,
-    first: int | None,
-    encoding: str | None,
-    format: str | None,
-) -> dict[str, Any]:
-    if data is None:
+def _parameters(chosen: dict[str, Effective], asked: dict[str, Any]) -> dict[str, Any]:
+    """Of the fan-page job: what was chosen, wherever, and what was asked beside it."""
+    start = "workloads.fans."
+    given = {
+        name.removeprefix(start): each.value
+        for name, each in chosen.items()
+        if name.startswith(start) and each.source != "default"
+    }
+    if "data" not in given:
         sample, sample_names = config.sample_profiles()
-        data = str(sample)
-        if names is None and sample_names.is_file():
-            names = str(sample_names)
-    given: dict[str, Any] = {"data": str(existing_file(data, "the profile file"))}
-    if names is not None:
-        given["names"] = str(existing_file(names, "the file of names"))
-    more = {"first": first, "encoding": encoding, "format": format}
-    return given | {k: v for k, v in more.items() if v is not None} | asked
+        given["data"] = str(sample)
+        if "names" not in given and sample_names.is_file():
+            given["names"] = str(sample_names)
+    given["data"] = str(existing_file(given["data"], "the profile file"))
+    if "names" in given:
+        given["names"] = str(existing_file(given["names"], "the file of names"))
+    return given | asked
 
 
 def chosen_stores(words: tuple[str, ...]) -> tuple[StorePlan, ...]:
@@ -179,9 +186,17 @@ def chosen_stores(words: tuple[str, ...]) -> tuple[StorePlan, ...]:
     return tuple(config.store_plan(word, profiles) for word in words)
 
 
-def check(plan: RunPlan) -> None:
+class Checked(NamedTuple):
+    """A plan that can be carried out."""
+
+    plan: RunPlan
+    found: list[str]
+    """What somebody's servers are, in words."""
+
+
+def check(plan: RunPlan) -> Checked:
     """Raise for whatever would keep the plan from being carried out, before
-    anything is started."""
+    anything is started; ask whether keys that are in the way may go."""
     plan.check()
     workload = jobs.workload_class(plan.workload.name)
     workload.check(plan.workload.parameters)
@@ -197,9 +212,11 @@ def check(plan: RunPlan) -> None:
                 f"store {store.name} is {found.text}", hint=found.hint or None
             )
     _check_data(plan.workload.parameters)
+    told: list[str] = []
     for store in plan.stores:
         if registry.is_somebodys(store.kind, store.private, store.settings):
-            _check_server(store, plan)
+            plan = _check_server(store, plan, told)
+    return Checked(plan, told)
 
 
 def _check_data(given: dict[str, Any]) -> None:
@@ -215,21 +232,48 @@ def _check_data(given: dict[str, Any]) -> None:
     )
 
 
-def _check_server(store: StorePlan, plan: RunPlan) -> None:
+def _check_server(store: StorePlan, plan: RunPlan, told: list[str]) -> RunPlan:
     """Connect to somebody's server, and see that nobody's keys are in the way."""
+    from kvtui.engine import markers, premises
+
     namespace = jobs.workload_class(plan.workload.name).namespace
-    opened = registry.adapter(store.kind)(store.settings)
-    opened.open()
-    try:
-        left = opened.count(namespace)
-    finally:
-        opened.close()
-    if left and not plan.clear:
+
+    def tell(text: str) -> None:
+        console.say(f"kvtui: {visible(text)}")
+
+    with premises.reached(store, tell) as opened:
+        found = markers.look(store, namespace, opened)
+    told.append(f"  {visible(store.name)}: {visible(markers.in_words(found))}")
+    warning = markers.eviction_warning(store, found.info)
+    if warning:
+        told.append(f"  warning: {visible(warning)}")
+    how = markers.standing(found, store, config.runs_directory())
+    if how == "in use" and found.marker is not None:
         raise UsageError(
-            f"store {store.name} still holds {left:,} keys under kvtui:{namespace}:"
-            " from an earlier run",
-            hint="--clear removes these keys and no others",
+            f"run {found.marker.run} is using {store.name}",
+            hint=f"wait for it, or end it: kvtui stop {found.marker.run}",
         )
+    if how == "interrupted" and found.keys and found.marker is not None:
+        told.append(
+            f"  {found.keys:,} keys of the interrupted run {visible(found.marker.run)}"
+            " will be cleared"
+        )
+    if how != "left":
+        return plan
+    left = markers.left_in_words(found, store, namespace)
+    if plan.clear:
+        told.append(f"  {visible(left)}: they will be removed")
+        return plan
+    if not _may_be_asked():
+        raise UsageError(left, hint=markers.CLEAR_HINT)
+    console.say(f"kvtui: {visible(left)}")
+    if not click.confirm("Remove these keys, and no others?", err=True):
+        raise UsageError(f"{store.name} was left as it is", hint=markers.CLEAR_HINT)
+    return msgspec.structs.replace(plan, clear=True)
+
+
+def _may_be_asked() -> bool:
+    return console.is_terminal(sys.stdin) and console.is_terminal(sys.stderr)
 
 
 def words_of(plan: RunPlan) -> list[str]:

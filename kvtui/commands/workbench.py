@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 def open_workbench(attach_to: RunDirectory | None) -> int:
     """Show the screens; when they are left, the ranking of the run they showed."""
+    from kvtui import config
+
+    config.apply_ui()
     from kvtui.app import run_app
 
     left = run_app(attach=attach_to)

@@ -11,60 +11,35 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import shutil
 import signal
 import sys
 import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from kvtui import __version__
-from kvtui.engine import system
+from kvtui import __version__, secrets
+from kvtui.engine import markers, premises, system
+from kvtui.engine.chronicle import Chronicle
+from kvtui.engine.conversation import Conversation, Stopped
 from kvtui.engine.fit import check_fit
-from kvtui.engine.messages import EVICTED, Finish, Go, Stop, Verify, WorkerPlan
+from kvtui.engine.messages import Finish, WorkerPlan
 from kvtui.engine.trial import Trial, TrialFailed, WorkerProcess
-from kvtui.errors import KvtuiError, RunError, SnapshotError
+from kvtui.errors import KvtuiError
 from kvtui.jobs import registry as jobs
-from kvtui.jobs.workload import Room
-from kvtui.runs import history, snapshot
-from kvtui.runs.events import (
-    AnyEvent,
-    DataReady,
-    Event,
-    Note,
-    Phase,
-    PhaseStarted,
-    RunFinished,
-    RunStarted,
-    StoreSeen,
-    TrialFinished,
-    TrialStarted,
-    Verified,
-)
+from kvtui.jobs.workload import Room, Workload
+from kvtui.runs.events import DataReady, RunStarted, TrialFinished, TrialStarted
 from kvtui.runs.history import RunDirectory
-from kvtui.runs.journal import JournalWriter
 from kvtui.runs.plan import RunPlan, StorePlan
-from kvtui.runs.state import RunState
 from kvtui.stores import registry as stores
 from kvtui.stores.servers import PrivateServer, private_server
 from kvtui.stores.store import StoreInfo
 
-STOP_LIMIT_S: Final = 6.0
-"""How long workers may take to end their measuring after a stop."""
-START_AHEAD_NS: Final = 10_000_000
-"""For each worker: how far ahead the agreed start lies, so that all hear of it."""
-SAMPLE_S: Final = 1.0
 SPARE_BYTES: Final = 200_000_000
 DEFAULT_TIMEOUT_S: Final = 10.0
-
-
-class Stopped(Exception):
-    """The run was asked to stop, and the trial has."""
 
 
 class Runner:
@@ -73,16 +48,14 @@ class Runner:
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
         self._plan: RunPlan = run.plan()
-        self._state = RunState()
-        self._began = time.monotonic()
         self._stopping = False
         self._workload = jobs.workload_class(self._plan.workload.name)
         self._prepared = run.path / "prepared"
         self._room: Room | None = None
-        self._sampler = system.Sampler()
-        self._sampled_s = 0.0
         self._log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._journal = JournalWriter(run.journal)
+        self._chronicle = Chronicle(run, self._plan.save_to)
+        for store in self._plan.stores:
+            secrets.learn_settings(store.settings)
 
     def stop(self, *_: Any) -> None:
         """Ask the run to end; called from signal handlers."""
@@ -110,39 +83,22 @@ class Runner:
                 f": {error.filename}" if error.filename else ""
             )
         except Exception as error:
-            traceback.print_exc()
+            secrets.print_traceback(error)
             reason = f"{type(error).__name__}: {error}"
         finally:
             shutil.rmtree(self._prepared, ignore_errors=True)
-            self._finish(outcome, reason)
-
-    def _finish(self, outcome: Any, reason: str) -> None:
-        try:
-            self._emit(RunFinished(self._now_s(), outcome, reason))
-        except OSError as error:
-            # The state has the event, so the snapshot may still tell.
-            print(f"{self._run.journal}: {error.strerror}", file=sys.stderr)  # noqa: T201
-        self._save()
-        self._journal.close()
+            self._chronicle.finish(outcome, reason)
 
     def _outcome(self) -> tuple[str, str]:
-        outcomes = [trial.outcome for trial in self._state.trials]
+        outcomes = [trial.outcome for trial in self._chronicle.state.trials]
         failed = outcomes.count("failed")
         if not failed:
             return "done", ""
         reason = f"{failed} of {len(outcomes)} trials failed"
         return ("failed" if failed == len(outcomes) else "done"), reason
 
-    def _now_s(self) -> float:
-        return round(time.monotonic() - self._began, 6)
-
-    def _emit(self, event: Event) -> None:
-        known: AnyEvent = event  # type: ignore[assignment]
-        self._state.apply(known)
-        self._journal.append(event)
-
     def _start(self) -> None:
-        self._emit(
+        self._chronicle.emit(
             RunStarted(
                 0.0,
                 self._run.name,
@@ -157,12 +113,9 @@ class Runner:
         self._workload.check(self._plan.workload.parameters)
         free = shutil.disk_usage(self._run.path).free
         if free < SPARE_BYTES:
-            self._note(
+            self._chronicle.note(
                 "warning", f"only {free / 1e6:,.0f} MB are free for the run's files"
             )
-
-    def _note(self, level: Any, text: str, trial: int | None = None) -> None:
-        self._emit(Note(self._now_s(), level, text, trial))
 
     def _prepare(self) -> None:
         def progress(_: int) -> None:
@@ -172,21 +125,14 @@ class Runner:
         prepared = self._workload.prepare(
             self._plan.workload.parameters, self._prepared, progress
         )
-        self._emit(
+        self._chronicle.emit(
             DataReady(
-                self._now_s(), prepared.facts, prepared.bad_lines, prepared.first_bad
+                self._chronicle.now_s(),
+                prepared.facts,
+                prepared.bad_lines,
+                prepared.first_bad,
             )
         )
-
-    def _save(self) -> None:
-        with contextlib.suppress(SnapshotError):
-            document = snapshot.snapshot(self._state)
-            snapshot.write(self._run.snapshot, document)
-        if self._plan.save_to is not None and self._state.started is not None:
-            try:
-                snapshot.write(Path(self._plan.save_to), snapshot.snapshot(self._state))
-            except SnapshotError as error:
-                print(error.message, file=sys.stderr)  # noqa: T201 - the run's log
 
     def _run_trial(self, number: int, store: StorePlan, repeat: int) -> None:
         kind = stores.kind(store.kind)
@@ -198,9 +144,9 @@ class Runner:
             if not kind.shared_by_threads:
                 why = "there are no more clients"
             note = f"one worker: {why}" if workers == 1 else f"{workers} workers: {why}"
-        self._emit(
+        self._chronicle.emit(
             TrialStarted(
-                self._now_s(),
+                self._chronicle.now_s(),
                 number,
                 store.name,
                 repeat,
@@ -220,10 +166,11 @@ class Runner:
         except (KvtuiError, OSError) as error:
             reason = self._reason(error)
         except Exception as error:
-            traceback.print_exc()
+            secrets.print_traceback(error)
             reason = f"{type(error).__name__}: {error}"
-        self._emit(TrialFinished(self._now_s(), number, outcome, reason))  # type: ignore[arg-type]
-        self._save()
+        ended = self._chronicle.now_s()
+        self._chronicle.emit(TrialFinished(ended, number, outcome, reason))  # type: ignore[arg-type]
+        self._chronicle.save()
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, KvtuiError):
@@ -231,9 +178,7 @@ class Runner:
         return str(error)
 
     def _check_capabilities(self, store: StorePlan) -> None:
-        workload = jobs.open_workload(
-            self._plan.workload.name, self._plan.workload.parameters, self._prepared
-        )
+        workload = self._opened()
         if workload.writes and stores.kind(store.kind).read_only:
             raise TrialFailed(
                 f"{store.name} can only be read, and {workload.name} writes",
@@ -246,13 +191,17 @@ class Runner:
                 hint="choose another mode for this store",
             )
 
+    def _opened(self) -> Workload:
+        asked = self._plan.workload
+        return jobs.open_workload(asked.name, asked.parameters, self._prepared)
+
     @contextlib.contextmanager
     def _store_settings(
         self, number: int, store: StorePlan, repeat: int
     ) -> Iterator[tuple[dict[str, Any], PrivateServer | None]]:
         """The settings under which workers reach the store; a private server
         around them, or a clean namespace on somebody's server."""
-        self._phase(number, "connect")
+        self._chronicle.phase(number, "connect")
         directory = self._run.path / f"store-{number}"
         if store.private:
             server = private_server(store.kind, directory, store.settings)
@@ -271,70 +220,37 @@ class Runner:
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
             return
-        self._claim(store)
-        self._clear(store, settings)
-        try:
+        with self._as_guest(number, store, repeat):
             yield settings, None
-        finally:
-            if self._plan.keep and repeat == self._plan.repeat:
-                if self._stopping:
-                    self._note("warning", "half-done records are kept", number)
-            else:
-                self._clean_up(number, store, settings)
 
-    def _claim(self, store: StorePlan) -> None:
-        """Refuse a store that another run uses: both would write the same keys."""
-        ours = _address(store)
-        for other in history.going_on(self._run.path.parent):
-            if other.name >= self._run.name:
-                continue  # This run, or one that began later: it gives way.
-            with contextlib.suppress(RunError):
-                if any(_address(each) == ours for each in other.plan().stores):
-                    raise TrialFailed(
-                        f"run {other.name} is using {store.name}",
-                        hint=f"wait for it, or end it: kvtui stop {other.name}",
-                    )
+    @contextlib.contextmanager
+    def _as_guest(self, number: int, store: StorePlan, repeat: int) -> Iterator[None]:
+        """A stay on somebody's server, which is left as it was found."""
+        namespace = self._workload.namespace
+        stay = premises.Premises(store, namespace, self._workload.name, self._run)
 
-    def _clean_up(
-        self, number: int, store: StorePlan, settings: dict[str, Any]
-    ) -> None:
-        self._phase(number, "clean-up")
+        def tell(level: str, text: str) -> None:
+            self._chronicle.note(level, text, number)
+
+        stay.claim()
+        stay.enter(overwrite=self._plan.clear, tell=tell, pause=self._pause)
         try:
-            self._wipe(store, settings)
-        except KvtuiError as error:
-            self._note(
-                "warning",
-                f"keys under kvtui:{self._workload.namespace}: may be left on"
-                f" {store.name} ({error.message}); --clear removes them next time",
-                number,
-            )
-
-    def _clear(self, store: StorePlan, settings: dict[str, Any]) -> None:
-        opened = stores.adapter(store.kind)(settings)
-        opened.open()
-        try:
-            left = opened.count(self._workload.namespace)
-            if left and not self._plan.clear:
-                raise TrialFailed(
-                    f"{store.name} still holds {left:,} keys under"
-                    f" kvtui:{self._workload.namespace}: from an earlier run",
-                    hint="--clear removes these keys and no others",
-                )
-            if left:
-                opened.wipe(self._workload.namespace)
+            yield
         finally:
-            opened.close()
+            keep = self._plan.keep and repeat == self._plan.repeat
+            if keep and self._stopping:
+                tell("warning", "half-done records are kept")
+            elif not keep:
+                self._chronicle.phase(number, "clean-up")
+            try:
+                stay.leave(keep=keep)
+            except KvtuiError as error:
+                tell("warning", markers.what_remains(error, store, namespace))
 
-    def _wipe(self, store: StorePlan, settings: dict[str, Any]) -> None:
-        opened = stores.adapter(store.kind)(settings)
-        opened.open()
-        try:
-            opened.wipe(self._workload.namespace)
-        finally:
-            opened.close()
-
-    def _phase(self, trial: int, phase: Phase) -> None:
-        self._emit(PhaseStarted(self._now_s(), trial, phase))
+    def _pause(self, length_s: float) -> None:
+        if self._stopping:
+            raise Stopped
+        time.sleep(length_s)
 
     def _carry_out(
         self,
@@ -367,211 +283,39 @@ class Runner:
                         self._log,
                     )
                 )
-            trial = Trial(number, started, self._emit, self._now_s)
-            _Conversation(self, trial, server).hold(store)
+            chronicle = self._chronicle
+            trial = Trial(number, started, chronicle.emit, chronicle.now_s)
+            Conversation(
+                chronicle,
+                trial,
+                server,
+                opened=self._opened,
+                fits=lambda info: self._check_fit(number, store, info),
+                stopping=lambda: self._stopping,
+            ).hold(store)
         finally:
             for each in started:
                 each.send(Finish())
             for each in started:
                 each.end()
 
-    def check_fit(self, trial: int, store: StorePlan, info: StoreInfo) -> None:
+    def _check_fit(self, trial: int, store: StorePlan, info: StoreInfo) -> None:
         """TrialFailed for a store that cannot hold the records; said when tight."""
         if info.memory_limit_bytes is None and info.item_limit_bytes is None:
             return
         if self._room is None:
-            self._room = jobs.open_workload(
-                self._plan.workload.name, self._plan.workload.parameters, self._prepared
-            ).room()
+            self._room = self._opened().room()
         if self._room is None:
             return
         warning = check_fit(store.name, self._room, info)
         if warning:
-            self._note("warning", warning, trial)
-
-    def seen(self, trial: int, info: StoreInfo) -> None:
-        """Tell what was found when the store was opened."""
-        self._emit(
-            StoreSeen(
-                self._now_s(),
-                trial,
-                info.version,
-                info.address,
-                info.durability,
-                info.client,
-                info.keeps,
-                info.memory_limit,
-                info.eviction,
-                info.compression,
-                info.process_id,
-                info.details,
-            )
-        )
-
-
-class _Conversation:
-    """The runner and the workers of one trial, from connect to verify."""
-
-    def __init__(
-        self, runner: Runner, trial: Trial, server: PrivateServer | None
-    ) -> None:
-        self._runner, self._trial, self._server = runner, trial, server
-        self._selector = selectors.DefaultSelector()
-        self._stop_by: float | None = None
-        for worker in trial.workers:
-            self._selector.register(worker.file, selectors.EVENT_READ, worker)
-
-    def hold(self, store: StorePlan) -> None:
-        """Lead the trial through its phases."""
-        runner, trial = self._runner, self._trial
-        try:
-            runner._phase(trial.number, "load")
-            self._until(lambda: trial.all("ready"))
-            ready = trial.workers[0].ready
-            if ready is None:
-                raise TrialFailed("a worker was not ready")
-            runner.seen(trial.number, ready.info)
-            runner.check_fit(trial.number, store, ready.info)
-            runner._phase(trial.number, "measure")
-            trial.start_measuring(ready.info.process_id)
-            ahead_ns = START_AHEAD_NS * (1 + len(trial.workers))
-            begin = Go(time.perf_counter_ns() + ahead_ns)
-            for worker in trial.workers:
-                worker.send(begin)
-            self._until(lambda: trial.all("measured"))
-            measured = trial.measured()
-            runner._emit(measured)
-            evicted = measured.figures.get(EVICTED, 0)
-            if evicted:
-                runner._note(
-                    "error",
-                    f"data lost: {store.name} evicted {evicted:,} keys to stay within"
-                    f" its memory limit (policy {ready.info.eviction})",
-                    trial.number,
-                )
-            gone = trial.gone()
-            if gone:
-                raise TrialFailed(gone)
-            if measured.stopped or runner._stopping:
-                raise Stopped
-            if ready.info.keeps:
-                self._verify(store)
-        except TrialFailed:
-            trial.flush_intervals()
-            raise
-        finally:
-            self._selector.close()
-
-    def _verify(self, store: StorePlan) -> None:
-        runner, trial = self._runner, self._trial
-        runner._phase(trial.number, "verify")
-        trial.phase = "verify"
-        path = runner._run.records(trial.number)
-        workload = jobs.open_workload(
-            runner._plan.workload.name,
-            runner._plan.workload.parameters,
-            runner._prepared,
-        )
-        facts = {
-            "run": runner._run.name,
-            "store": store.name,
-            "trial": str(trial.number),
-        }
-        try:
-            trial.keeper = workload.keeper(path, facts)
-        except SnapshotError as error:
-            trial.lose_copy(error)
-        try:
-            for worker in trial.workers:
-                worker.send(Verify())
-            self._until(lambda: trial.all("verify_finished"))
-            if trial.keeper is not None:
-                trial.keeper.close()
-        except SnapshotError as error:
-            trial.lose_copy(error)
-        except BaseException:
-            if trial.keeper is not None:
-                trial.keeper.discard()
-            raise
-        found = trial.findings()
-        runner._emit(
-            Verified(
-                runner._now_s(),
-                trial.number,
-                found.checked,
-                found.expected,
-                found.wrong,
-                found.first_wrong,
-                found.sampled,
-                found.stored_bytes,
-                path.name if trial.keeper is not None else "",
-            )
-        )
-
-    def _until(self, done: Callable[[], bool]) -> None:
-        """Listen to the workers until ``done``; everything else happens here too."""
-        while not done():
-            for key, _ in self._selector.select(timeout=0.1):
-                self._listen(key.data)
-            self._look_around()
-
-    def _listen(self, worker: WorkerProcess) -> None:
-        for message in worker.receiver.receive():
-            self._trial.handle(worker, message)
-        if worker.measured is not None and worker.measured.gone:
-            for other in self._trial.workers:
-                other.send(Stop())  # The store is gone for them too.
-        if worker.receiver.ended:
-            self._selector.unregister(worker.file)
-            server = self._server_death()
-            if server is not None:
-                raise server
-            raise self._trial.died(worker)
-
-    def _look_around(self) -> None:
-        runner, trial = self._runner, self._trial
-        now_s = runner._now_s()
-        if now_s - runner._sampled_s >= SAMPLE_S:
-            length_s = now_s - runner._sampled_s
-            runner._sampled_s = now_s
-            runner._emit(runner._sampler.sample(now_s, length_s))
-        death = self._server_death()
-        if death is not None:
-            raise death
-        if not runner._stopping:
-            return
-        if trial.phase != "measure":
-            raise Stopped
-        if self._stop_by is None:
-            self._stop_by = time.monotonic() + STOP_LIMIT_S
-            for worker in trial.workers:
-                worker.send(Stop())
-        elif time.monotonic() > self._stop_by:
-            trial.flush_intervals()
-            raise Stopped
-
-    def _server_death(self) -> TrialFailed | None:
-        died = None if self._server is None else self._server.death()
-        if died is None or self._server is None:
-            return None
-        # Whoever ended it with a signal is not in its log.
-        log = "" if "SIG" in died else f" (its log ends: {self._server.last_lines(2)})"
-        return TrialFailed(f"the private {self._server.kind} server {died}{log}")
-
-
-def _address(store: StorePlan) -> tuple[str, str]:
-    """Where somebody's store is; no two names of one place compare equal here, which
-    costs a clear message and no data: every run refuses keys it finds."""
-    if store.private:
-        return "", store.name
-    folder = store.settings.get("directory")
-    where = os.path.realpath(folder) if folder else stores.place(store.settings)
-    return store.kind, where
+            self._chronicle.note("warning", warning, trial)
 
 
 def main() -> None:
     """Carry out the run whose directory is the only argument."""
     os.umask(0o077)
+    secrets.guard()
     runner = Runner(RunDirectory(Path(sys.argv[1])))
 
     def stop(_: int, __: FrameType | None) -> None:

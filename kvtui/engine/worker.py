@@ -16,13 +16,13 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import perf_counter_ns
 from typing import Final, cast
 
+from kvtui import secrets
 from kvtui.engine import calls, wire
 from kvtui.engine.channel import Receiver, Sender
 from kvtui.engine.control import Control, StoreGone
@@ -85,6 +85,7 @@ def work(orders: Orders, emit: Emit) -> None:
     plan = orders.next()
     if not isinstance(plan, WorkerPlan):
         return
+    secrets.learn_settings(plan.settings)
     workload = jobs.open_workload(plan.workload, plan.parameters, Path(plan.prepared))
     with contextlib.ExitStack() as opened:
         target = _Target(plan, opened)
@@ -187,7 +188,7 @@ def _measure(
         except KvtuiError as error:
             gone = error.message
         except Exception as error:
-            traceback.print_exc()
+            secrets.print_traceback(error)
             gone = f"{type(error).__name__}: {error}"
         finally:
             ended.set()
@@ -361,6 +362,7 @@ def _allow_files(wanted: int) -> None:
 def main() -> None:
     """Work for the process at the other end of the pipes."""
     die_with_parent()
+    secrets.guard()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Whatever a library prints goes to the log, not between the messages.
     out = os.dup(1)
@@ -376,8 +378,9 @@ def main() -> None:
     except BrokenPipeError:
         code = 1
     except Exception as error:
-        traceback.print_exc()
-        code = _tell(sender, WorkerFailed(f"{type(error).__name__}: {error}"))
+        secrets.print_traceback(error)
+        reason = secrets.hidden(f"{type(error).__name__}: {error}")
+        code = _tell(sender, WorkerFailed(reason))
     sys.stderr.flush()
     # A thread may hang in a driver for ever; nothing of it is wanted any more.
     os._exit(code)

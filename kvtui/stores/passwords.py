@@ -6,12 +6,15 @@ import os
 from pathlib import Path
 
 from kvtui.errors import ConfigError
+from kvtui.secrets import learn_settings
 from kvtui.stores.store import Settings
 
 
 def password(kind: str, settings: Settings) -> str | None:
     """What ``password_env`` or ``password_file`` names, taken literally; None
-    without either. ConfigError, without any secret, where it is not there."""
+    without either. ConfigError, without any secret, where it is not there. From now
+    on no text of this process shows it."""
+    learn_settings(settings)
     name = settings.get("password_env")
     if name:
         found = os.environ.get(str(name))

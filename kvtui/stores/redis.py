@@ -413,7 +413,8 @@ def _unavailable(where: str, error: Exception) -> StoreUnavailable:
         hint = "the server did not answer in time; it may be loading or frozen"
     elif "max number of clients" in text:
         hint = "raise the server's maxclients, or use fewer --clients"
-    return StoreUnavailable(f"redis at {where}: {text}", hint=hint)
+    loading = isinstance(error, redis.BusyLoadingError)
+    return StoreUnavailable(f"redis at {where}: {text}", hint=hint, loading=loading)
 
 
 def failed(where: str, error: Exception) -> StoreError:

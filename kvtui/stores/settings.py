@@ -105,9 +105,36 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"there is: {', '.join(names)}"
 
 
+def typed(name: str, text: str) -> Any:
+    """A setting's value from the text that somebody typed; what does not fit stays a
+    text, and :func:`problem` says so. A user called 007 keeps his name."""
+    setting = SETTINGS.get(name)
+    return text if setting is None else typed_as(setting.type, text)
+
+
+def typed_as(kind: Type, text: str) -> Any:
+    """The same for a type."""
+    if kind == "switch":
+        switches = {"true": True, "yes": True, "on": True}
+        return (switches | {"false": False, "no": False, "off": False}).get(text, text)
+    if kind in ("whole", "number"):
+        for number in (int, float):
+            try:
+                return number(text)
+            except ValueError:
+                continue
+    return text
+
+
 def problem(name: str, value: Any) -> str:
     """What is wrong with a setting's value; empty when nothing is."""
-    setting = SETTINGS[name]
+    if name == "host" and isinstance(value, str) and value.isdecimal():
+        return "must be a name or an address"
+    return problem_with(SETTINGS[name], value)
+
+
+def problem_with(setting: Setting, value: Any) -> str:
+    """The same for any setting."""
     if setting.type == "text":
         return "" if isinstance(value, str) and value else "must be a text"
     if setting.type == "switch":
@@ -149,3 +176,11 @@ def size_bytes(value: Any) -> int:
     if not 0 <= size < 1e18:
         raise UsageError(f"{value!r} is not a size such as 512MB or 2GiB")
     return int(size)
+
+
+def size_words(size: int) -> str:
+    """A number of bytes in the unit that suits it: ``64 MB``, ``1.5 GB``."""
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size} bytes"

@@ -1,0 +1,177 @@
+"""The runner and the workers of one trial, from connect to verify."""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections.abc import Callable
+from typing import Final
+
+from kvtui.engine.chronicle import Chronicle
+from kvtui.engine.messages import EVICTED, Go, Stop, Verify
+from kvtui.engine.trial import Trial, TrialFailed, WorkerProcess
+from kvtui.errors import SnapshotError
+from kvtui.jobs.workload import Workload
+from kvtui.runs.events import Verified
+from kvtui.runs.plan import StorePlan
+from kvtui.stores.servers import PrivateServer
+from kvtui.stores.store import StoreInfo
+
+STOP_LIMIT_S: Final = 6.0
+"""How long workers may take to end their measuring after a stop."""
+START_AHEAD_NS: Final = 10_000_000
+"""For each worker: how far ahead the agreed start lies, so that all hear of it."""
+
+
+class Stopped(Exception):
+    """The run was asked to stop, and the trial has."""
+
+
+class Conversation:
+    """The runner and the workers of one trial, from connect to verify."""
+
+    def __init__(
+        self,
+        chronicle: Chronicle,
+        trial: Trial,
+        server: PrivateServer | None,
+        *,
+        opened: Callable[[], Workload],
+        fits: Callable[[StoreInfo], None],
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._chronicle, self._trial, self._server = chronicle, trial, server
+        self._opened, self._fits, self._stopping = opened, fits, stopping
+        self._selector = selectors.DefaultSelector()
+        self._stop_by: float | None = None
+        for worker in trial.workers:
+            self._selector.register(worker.file, selectors.EVENT_READ, worker)
+
+    def hold(self, store: StorePlan) -> None:
+        """Lead the trial through its phases."""
+        chronicle, trial = self._chronicle, self._trial
+        try:
+            chronicle.phase(trial.number, "load")
+            self._until(lambda: trial.all("ready"))
+            ready = trial.workers[0].ready
+            if ready is None:
+                raise TrialFailed("a worker was not ready")
+            chronicle.seen(trial.number, ready.info)
+            self._fits(ready.info)
+            chronicle.phase(trial.number, "measure")
+            trial.start_measuring(ready.info.process_id)
+            ahead_ns = START_AHEAD_NS * (1 + len(trial.workers))
+            begin = Go(time.perf_counter_ns() + ahead_ns)
+            for worker in trial.workers:
+                worker.send(begin)
+            self._until(lambda: trial.all("measured"))
+            measured = trial.measured()
+            chronicle.emit(measured)
+            evicted = measured.figures.get(EVICTED, 0)
+            if evicted:
+                chronicle.note(
+                    "error",
+                    f"data lost: {store.name} evicted {evicted:,} keys to stay within"
+                    f" its memory limit (policy {ready.info.eviction})",
+                    trial.number,
+                )
+            gone = trial.gone()
+            if gone:
+                raise TrialFailed(gone)
+            if measured.stopped or self._stopping():
+                raise Stopped
+            if ready.info.keeps:
+                self._verify(store)
+        except TrialFailed:
+            trial.flush_intervals()
+            raise
+        finally:
+            self._selector.close()
+
+    def _verify(self, store: StorePlan) -> None:
+        chronicle, trial = self._chronicle, self._trial
+        chronicle.phase(trial.number, "verify")
+        trial.phase = "verify"
+        path = chronicle.run.records(trial.number)
+        workload = self._opened()
+        facts = {
+            "run": chronicle.run.name,
+            "store": store.name,
+            "trial": str(trial.number),
+        }
+        try:
+            trial.keeper = workload.keeper(path, facts)
+        except SnapshotError as error:
+            trial.lose_copy(error)
+        try:
+            for worker in trial.workers:
+                worker.send(Verify())
+            self._until(lambda: trial.all("verify_finished"))
+            if trial.keeper is not None:
+                trial.keeper.close()
+        except SnapshotError as error:
+            trial.lose_copy(error)
+        except BaseException:
+            if trial.keeper is not None:
+                trial.keeper.discard()
+            raise
+        found = trial.findings()
+        chronicle.emit(
+            Verified(
+                chronicle.now_s(),
+                trial.number,
+                found.checked,
+                found.expected,
+                found.wrong,
+                found.first_wrong,
+                found.sampled,
+                found.stored_bytes,
+                path.name if trial.keeper is not None else "",
+            )
+        )
+
+    def _until(self, done: Callable[[], bool]) -> None:
+        """Listen to the workers until ``done``; everything else happens here too."""
+        while not done():
+            for key, _ in self._selector.select(timeout=0.1):
+                self._listen(key.data)
+            self._look_around()
+
+    def _listen(self, worker: WorkerProcess) -> None:
+        for message in worker.receiver.receive():
+            self._trial.handle(worker, message)
+        if worker.measured is not None and worker.measured.gone:
+            for other in self._trial.workers:
+                other.send(Stop())  # The store is gone for them too.
+        if worker.receiver.ended:
+            self._selector.unregister(worker.file)
+            server = self._server_death()
+            if server is not None:
+                raise server
+            raise self._trial.died(worker)
+
+    def _look_around(self) -> None:
+        chronicle, trial = self._chronicle, self._trial
+        chronicle.sample()
+        death = self._server_death()
+        if death is not None:
+            raise death
+        if not self._stopping():
+            return
+        if trial.phase != "measure":
+            raise Stopped
+        if self._stop_by is None:
+            self._stop_by = time.monotonic() + STOP_LIMIT_S
+            for worker in trial.workers:
+                worker.send(Stop())
+        elif time.monotonic() > self._stop_by:
+            trial.flush_intervals()
+            raise Stopped
+
+    def _server_death(self) -> TrialFailed | None:
+        died = None if self._server is None else self._server.death()
+        if died is None or self._server is None:
+            return None
+        # Whoever ended it with a signal is not in its log.
+        log = "" if "SIG" in died else f" (its log ends: {self._server.last_lines(2)})"
+        return TrialFailed(f"the private {self._server.kind} server {died}{log}")

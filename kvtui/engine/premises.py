@@ -1,0 +1,161 @@
+"""Somebody's server: looked at before it is touched, and left as it was found.
+
+Before the first write a marker (:mod:`~kvtui.engine.markers`) is left there. It goes
+with the run's keys, and stays with records that are kept. So a run that was killed
+can be told from records that somebody wants to keep: what an interrupted run of this
+machine left is cleared, anything else only when that was said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from kvtui.engine.markers import (
+    CLEAR_HINT,
+    Marker,
+    address,
+    eviction_warning,
+    left_in_words,
+    look,
+    machine,
+    marker_key,
+    standing,
+)
+from kvtui.errors import RunError, StoreUnavailable
+from kvtui.runs import history
+from kvtui.runs.history import RunDirectory
+from kvtui.runs.plan import StorePlan
+from kvtui.stores import registry as stores
+from kvtui.stores.store import Store
+
+LOADING_LIMIT_S: Final = 300.0
+"""How long a server that says it is loading is waited for."""
+LOADING_TOLD_S: Final = 5.0
+LOOK_AGAIN_S: Final = 0.1
+
+Tell = Callable[[str], None]
+Pause = Callable[[float], None]
+
+
+@contextlib.contextmanager
+def reached(store: StorePlan, tell: Tell, pause: Pause = time.sleep) -> Iterator[Store]:
+    """The store, open. One that is loading its data is waited for, and ``tell`` hears
+    of it; every other trouble is raised at once, within the adapter's 3 s."""
+    opened = stores.adapter(store.kind)(store.settings)
+    give_up = time.monotonic() + LOADING_LIMIT_S
+    tell_again = 0.0
+    try:
+        while True:
+            try:
+                opened.open()
+                break
+            except StoreUnavailable as error:
+                now = time.monotonic()
+                if not error.loading or now > give_up:
+                    raise
+                if now >= tell_again:
+                    tell(
+                        f"waiting for {store.name}, which is not ready: {error.message}"
+                    )
+                    tell_again = now + LOADING_TOLD_S
+            pause(LOOK_AGAIN_S)
+        yield opened
+    finally:
+        opened.close()
+
+
+class Premises:
+    """One trial's stay on somebody's server."""
+
+    def __init__(
+        self, store: StorePlan, namespace: str, workload: str, run: RunDirectory
+    ) -> None:
+        self._store, self._namespace = store, namespace
+        self._workload, self._run = workload, run
+        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def claim(self) -> None:
+        """Refuse a store that another run uses: both would write the same keys."""
+        ours = address(self._store)
+        for other in history.going_on(self._run.path.parent):
+            if other.name >= self._run.name:
+                continue  # This run, or one that began later: it gives way.
+            with contextlib.suppress(RunError):
+                if any(address(each) == ours for each in other.plan().stores):
+                    raise self._in_use(other.name)
+
+    def _in_use(self, run: str) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"run {run} is using {self._store.name}",
+            hint=f"wait for it, or end it: kvtui stop {run}",
+        )
+
+    def enter(
+        self, *, overwrite: bool, tell: Callable[[str, str], None], pause: Pause
+    ) -> None:
+        """See what is there, clear what may go, and leave the marker.
+
+        ``tell`` takes a level and a text. Raises StoreUnavailable when somebody's
+        keys are in the way.
+        """
+        store, namespace = self._store, self._namespace
+        with reached(store, lambda text: tell("info", text), pause) as opened:
+            found = look(store, namespace, opened)
+            warning = eviction_warning(store, found.info)
+            if warning:
+                tell("warning", warning)
+            if stores.kind(store.kind).read_only:
+                return
+            how = standing(found, store, self._run.path.parent, self._run.name)
+            if how == "in use" and found.marker is not None:
+                raise self._in_use(found.marker.run)
+            if how == "left" and not overwrite:
+                raise StoreUnavailable(
+                    left_in_words(found, store, namespace), hint=CLEAR_HINT
+                )
+            if found.keys:
+                opened.wipe(namespace)
+            if how == "interrupted" and found.keys and found.marker is not None:
+                tell(
+                    "info",
+                    f"cleared {found.keys:,} keys that the interrupted run"
+                    f" {found.marker.run} had left on {store.name}",
+                )
+            self._mark(opened, kept=False)
+
+    def _mark(self, opened: Store, *, kept: bool) -> None:
+        """Write the marker, which also proves that the store writes and reads."""
+        key = marker_key(self._namespace)
+        value = msgspec.json.encode(
+            Marker(
+                self._run.name,
+                socket.gethostname(),
+                machine(),
+                self._started,
+                self._workload,
+                kept,
+            )
+        )
+        opened.put(key, value)
+        if opened.get(key) != value:
+            raise StoreUnavailable(
+                f"{self._store.name} did not keep the first value that was written"
+            )
+
+    def leave(self, *, keep: bool) -> None:
+        """Remove what was written, or say on the marker that it is kept."""
+        if stores.kind(self._store.kind).read_only:
+            return
+        with reached(self._store, lambda _: None) as opened:
+            if keep:
+                self._mark(opened, kept=True)
+                return
+            opened.wipe(self._namespace)
+            opened.delete(marker_key(self._namespace))
