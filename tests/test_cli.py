@@ -245,7 +245,7 @@ def test_an_unexpected_end_leaves_a_report_without_secrets(monkeypatch, capsys):
 
 
 def test_secrets_are_taken_out():
-    assert crash.without_secrets("x redis://u:pw@h y") == "x redis://u:…@h y"
+    assert crash.without_secrets("x redis://u:pw@h y") == "x redis://u:•••@h y"
 
 
 # Output and its reader.
@@ -615,7 +615,7 @@ def test_the_scripts_own_words(kvtui, redis_unix, tmp_path):
     profiles.write_text(PROFILES, "utf-8")
     socket = str(redis_unix.connect_settings()["path"])
     there = ("-s", "redis", "-h", socket)
-    kvtui("fananalyze", "-f", str(profiles), *there, "-r", "--clear")
+    kvtui("fananalyze", "-f", str(profiles), *there, "-r", "--overwrite")
     out, _ = kvtui("fananalyze", "-q", "http://b.test/packers", *there)
     assert json.loads(out)["fans"] == 2
     assert kvtui("fananalyze", "-q", "nosuch", *there, code=1)[0] == "null\n"
@@ -624,8 +624,8 @@ def test_the_scripts_own_words(kvtui, redis_unix, tmp_path):
     assert "itself" in err
     assert "http://a.test/michael" in out
     _, err = kvtui("fananalyze", "-f", str(profiles), *there, code=2)
-    assert "--clear" in err
-    kvtui("fananalyze", "-f", str(profiles), *there, "--clear")
+    assert "--overwrite" in err
+    kvtui("fananalyze", "-f", str(profiles), *there, "--overwrite")
     # Without keep, the next run leaves nothing behind.
     kvtui("run", "fans", "--data", str(profiles), "--store", live, "--clear")
     kvtui("fananalyze", "-q", "http://b.test/packers", *there, code=1)

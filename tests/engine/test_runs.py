@@ -435,7 +435,7 @@ def test_a_folder_of_somebodys_is_checked_cleared_and_left_clean(
     assert folder.is_dir()
     ended(world.start(plan(few[0], store, keep=True)))
     state = ended(world.start(plan(few[0], store)))
-    assert "--clear" in state.trials[0].reason
+    assert "--overwrite" in state.trials[0].reason
     state = ended(world.start(plan(few[0], store, clear=True)))
     assert state.trials[0].kept_everything
     opened = registry.adapter("leveldb")(store.settings)
@@ -752,7 +752,9 @@ def test_records_stay_where_they_were_asked_to(
     state = ended(run)
     assert all(trial.kept_everything for trial in state.trials)
     watching = stranger(own)
-    assert watching.dbsize() == len(counted(few[1]))
+    marker = json.loads(watching.get("kvtui:run:fans"))
+    assert (marker["run"], marker["kept"]) == (run.name, True)
+    assert watching.dbsize() == len(counted(few[1])) + 1
     watching.close()
 
 
@@ -767,8 +769,8 @@ def test_leftovers_are_refused_or_cleared_and_nothing_else_is(
     run = world.start(plan(few[0], configured(own), RAM))
     state = ended(run)
     assert [trial.outcome for trial in state.trials] == ["failed", "done"]
-    assert "still holds 1 keys" in state.trials[0].reason
-    assert "--clear" in state.trials[0].reason
+    assert "still holds 1 key under" in state.trials[0].reason
+    assert "--overwrite" in state.trials[0].reason
     assert watching.dbsize() == 3
     run = world.start(plan(few[0], configured(own), clear=True))
     state = ended(run)
