@@ -133,6 +133,9 @@ def left_in_words(found: Found, store: StorePlan, namespace: str) -> str:
     """``mine holds 9,071 keys under kvtui:fans:, …``"""
     keys = f"{found.keys:,} key{'' if found.keys == 1 else 's'}"
     words = f"{store.name} still holds {keys} under kvtui:{namespace}:"
+    if not found.keys:
+        # A run elsewhere may have only just begun.
+        words = f"{store.name} holds the mark of a run of {namespace} and no keys yet:"
     marker = found.marker
     if marker is None:
         return f"{words} and nothing says whose they are"

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
+from kvtui.engine.markers import marker_key
 from kvtui.jobs.fans.workload import FansWorkload
 from kvtui.runs import snapshot
 from kvtui.runs.events import Event, Faulted, Interval
@@ -142,6 +143,7 @@ def proxied(
     admin = registry.adapter(way.profile.kind)(server.connect_settings())
     admin.open()
     admin.wipe(FansWorkload.namespace)
+    admin.delete(marker_key(FansWorkload.namespace))
     admin.close()
 
 

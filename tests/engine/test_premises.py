@@ -155,6 +155,18 @@ def test_a_run_of_another_store_proves_nothing(
     assert only(stage, plan(data, store)).outcome == "failed"
 
 
+def test_a_mark_without_keys_may_be_of_a_run_that_has_only_begun(
+    stage: Stage, mine: Any, store: StorePlan, data: Path
+) -> None:
+    left = marker("20260102T030405Z-fans", machine="another", host="elsewhere")
+    mine.set(MARKER, left)
+    trial = only(stage, plan(data, store))
+    assert trial.outcome == "failed"
+    assert "20260102T030405Z-fans on elsewhere" in trial.reason
+    assert "no keys yet" in trial.reason
+    assert mine.get(MARKER) == left
+
+
 def test_a_marker_that_is_no_text_is_in_the_way(
     stage: Stage, mine: Any, store: StorePlan, data: Path
 ) -> None:
