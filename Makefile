@@ -5,6 +5,7 @@
 #   make test    lint and all tests, against real servers
 #   make lint    ruff, mypy, import-linter
 #   make bench   kvtui beside other tools, in one run
+#   make wiredtiger  build the embedded store WiredTiger: minutes, once a machine
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,10 +23,10 @@ NEEDS_LEVELDB = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 13))' 
 	&& ! [ -e /usr/include/leveldb/db.h ]
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench servers stand-in clean
+.PHONY: help run test lint bench servers stand-in wiredtiger clean
 
 help:
-	@sed -n '3,7s/^# *//p' Makefile
+	@sed -n '3,8s/^# *//p' Makefile
 
 # Made anew when the dependencies change; the stamp is written last.
 $(VENV)/installed: pyproject.toml
@@ -51,9 +52,12 @@ $(VENV)/installed: pyproject.toml
 
 run: $(VENV)/installed
 	@if [ -t 0 ] && [ -t 1 ] && [ -t 2 ]; then $(BIN)/kvtui; \
-	else $(BIN)/kvtui run fans --store null --store ram --store leveldb; fi
+	else $(BIN)/kvtui run fans --store null --store ram --store leveldb \
+		$$($(BIN)/python -c 'import wiredtiger' 2>/dev/null && echo --store wiredtiger); fi
 
 test: lint servers stand-in
+	@$(MAKE) --no-print-directory wiredtiger || \
+		echo "WiredTiger could not be built; its tests will skip"
 	$(BIN)/python -m pytest -q --durations=10
 
 lint: $(VENV)/installed
@@ -85,6 +89,10 @@ stand-in: $(VENV)/installed
 			install --quiet --disable-pip-version-check $(STAND_IN) || { \
 			rm -rf $(STAND_IN_HOME); \
 			echo "$(STAND_IN) could not be installed; its tests will skip"; }; }
+
+# Says what is wrong where it cannot be built, and does nothing where it is there.
+wiredtiger: $(VENV)/installed
+	@$(BIN)/python -m kvtui.stores.wiredtiger_build
 
 bench: $(VENV)/installed servers stand-in
 	$(BIN)/python -m bench

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +26,13 @@ def require_server(kind: str) -> None:
     wanted = registry.kind(kind)
     if wanted.servers and programs.find_program(wanted.servers) is None:
         pytest.skip(f"{wanted.servers[0]} is not installed: {wanted.install}")
+
+
+def require_module(kind: str) -> None:
+    """Skip, saying why, where the module of an embedded store is not installed."""
+    wanted = registry.kind(kind)
+    if wanted.module and importlib.util.find_spec(wanted.module) is None:
+        pytest.skip(f"no Python module {wanted.module}: {wanted.install}")
 
 
 class Servers:

@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 import plyvel
 
 from kvtui.errors import OperationFailed, StoreUnavailable
+from kvtui.stores import open_paths
+from kvtui.stores.memory import shared_out
 from kvtui.stores.operations import prefix
 from kvtui.stores.store import ADD, SCAN, Settings, Store, StoreInfo
 
-_open_directories: set[str] = set()
-_opening = Lock()
 _STRIPES = 64
 _WIPE_BATCH = 10_000
 
@@ -31,8 +31,8 @@ class LevelDbStore(Store):
     """One LevelDB, shared by the threads of one process.
 
     Settings: ``directory`` (required), ``write_buffer_mb`` (64), ``cache_mb``
-    (128), ``sync`` (False: writes reach the OS cache, not the disk),
-    ``compression`` (``snappy`` or ``none``).
+    (128), ``memory`` (what both may take together), ``sync`` (False: writes reach
+    the OS cache, not the disk), ``compression`` (``snappy`` or ``none``).
     """
 
     kind: ClassVar[str] = "leveldb"
@@ -44,6 +44,9 @@ class LevelDbStore(Store):
         self.directory = Path(str(settings["directory"]))
         self._sync = bool(settings.get("sync", False))
         self._compression = str(settings.get("compression", "snappy"))
+        self._sizes, self._less = shared_out(
+            settings, {"write_buffer_mb": 64, "cache_mb": 128}
+        )
         self._process_id = 0
         self._database: Any = None
         self._real_path = ""
@@ -59,25 +62,18 @@ class LevelDbStore(Store):
             raise StoreUnavailable(
                 f"leveldb: compression must be snappy or none, not {self._compression}"
             )
-        real_path = os.path.realpath(self.directory)
-        with _opening:
-            if real_path in _open_directories:
-                raise StoreUnavailable(
-                    f"leveldb: {self.directory} is already open in this process"
-                )
-            _open_directories.add(real_path)
+        real_path = open_paths.claim(self.kind, self.directory)
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._database = plyvel.DB(
                 str(self.directory),
                 create_if_missing=True,
-                write_buffer_size=self._megabytes("write_buffer_mb", 64),
-                lru_cache_size=self._megabytes("cache_mb", 128),
+                write_buffer_size=self._sizes["write_buffer_mb"],
+                lru_cache_size=self._sizes["cache_mb"],
                 compression=self._compression if self._compression != "none" else None,
             )
         except (plyvel.Error, OSError, ValueError) as error:
-            with _opening:
-                _open_directories.discard(real_path)
+            open_paths.release(real_path)
             raise StoreUnavailable(
                 f"leveldb: {self.directory} cannot be opened: {_words(error)}",
                 hint="another process may have it open, or the disk may be full",
@@ -85,15 +81,11 @@ class LevelDbStore(Store):
         self._real_path = real_path
         self._process_id = os.getpid()
 
-    def _megabytes(self, name: str, default: int) -> int:
-        return int(float(self.settings.get(name, default)) * 1_000_000)
-
     def close(self) -> None:
         """Close the handle."""
         if self._database is not None and self._process_id == os.getpid():
             self._database.close()
-            with _opening:
-                _open_directories.discard(self._real_path)
+            open_paths.release(self._real_path)
         self._database = None
 
     def _ours(self) -> Any:
@@ -187,8 +179,9 @@ class LevelDbStore(Store):
             "fsync at each write" if self._sync else "OS cache (sync off)",
             "calls",
             memory_limit=(
-                f"write buffer {self.settings.get('write_buffer_mb', 64)} MB,"
-                f" cache {self.settings.get('cache_mb', 128)} MB"
+                f"write buffer {self._sizes['write_buffer_mb'] / 1e6:,.6g} MB,"
+                f" cache {self._sizes['cache_mb'] / 1e6:,.6g} MB"
+                + (f" ({self._less})" if self._less else "")
             ),
             compression=self._compression,
         )

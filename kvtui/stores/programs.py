@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 import platformdirs
+
+WIREDTIGER_INSTALL: Final = (
+    f"{shlex.quote(sys.executable)} -m kvtui.stores.wiredtiger_build"
+)
+"""Brings WiredTiger's module into the environment that kvtui itself runs in."""
 
 
 def servers_directory() -> Path:

@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from kvtui.errors import UsageError
-from kvtui.stores.programs import find_program, servers_directory
+from kvtui.stores.programs import (
+    WIREDTIGER_INSTALL,
+    find_program,
+    servers_directory,
+)
 from kvtui.stores.settings import nearest, problem
 
 if TYPE_CHECKING:
@@ -90,9 +94,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "kvtui.stores.wiredtiger:WiredTigerStore",
         settings=frozenset(
             {"directory", "cache_mb", "sync", "compression", "layout", "memory"}
+            | {"log", "page_kb"}
         ),
         module="wiredtiger",
-        install="make wiredtiger",
+        install=WIREDTIGER_INSTALL,
         shared_by_threads=True,
     ),
     "memcached": Kind(
@@ -161,10 +166,27 @@ BUILT_IN: Final[tuple[StoreProfile, ...]] = (
     StoreProfile("null", "null", place="in process"),
     StoreProfile("ram", "ram", place="in process"),
     StoreProfile("leveldb", "leveldb", place="embedded"),
+    StoreProfile("wiredtiger", "wiredtiger", place="embedded"),
     StoreProfile("redis-unix", "redis", {"transport": "unix"}, True, "unix socket"),
     StoreProfile("redis-tcp", "redis", {"transport": "tcp"}, True, "TCP, loopback"),
     StoreProfile("mongo", "mongo", {"transport": "tcp"}, True, "TCP, loopback"),
     StoreProfile("mysql", "mysql", {"transport": "unix"}, True, "unix socket"),
+    # As in a comparison of 2012, which gave each 2 GB: a write buffer of 500 MB and
+    # a cache of 1,500 MB here; chunks of 200 MB within the cache below.
+    StoreProfile(
+        "leveldb-paper",
+        "leveldb",
+        {"memory": "2000MiB", "write_buffer_mb": 500, "cache_mb": 1500}
+        | {"compression": "snappy", "sync": False},
+        place="embedded, as in 2012",
+    ),
+    StoreProfile(
+        "wiredtiger-paper",
+        "wiredtiger",
+        {"memory": "2GiB", "layout": "lsm", "page_kb": 128}
+        | {"compression": "snappy", "log": "buffered", "sync": False},
+        place="embedded, as in 2012",
+    ),
     StoreProfile(
         "mysql-paper",
         "mysql",

@@ -71,6 +71,12 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "write_buffer_mb": Setting("LevelDB: its write buffer", "number", 0.1, 100_000),
     "cache_mb": Setting("its cache", "number", 0.1, 100_000),
     "layout": Setting("WiredTiger: its tables", "choice", choices=("btree", "lsm")),
+    "log": Setting(
+        "WiredTiger: how far a commit gets that is not flushed to the disk",
+        "choice",
+        choices=("written", "buffered", "none"),
+    ),
+    "page_kb": Setting("WiredTiger: its largest pages, in KiB", "number", 4, 524_288),
     "item_limit": Setting(
         "memcached: the largest item of a private server", "size", 1024, 2**30
     ),

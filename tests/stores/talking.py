@@ -22,7 +22,7 @@ from kvtui.stores.operations import (
 from kvtui.stores.registry import BUILT_IN, StoreProfile
 from kvtui.stores.servers import PrivateServer
 from kvtui.stores.store import PENDING, Store, Wire, WireStore
-from tests.conftest import Servers
+from tests.conftest import Servers, require_module
 
 TIMEOUT_S = 30.0
 
@@ -114,11 +114,13 @@ class Way(NamedTuple):
 
 
 def _differing() -> list[StoreProfile]:
-    """One profile a kind and transport: the others differ only in how their server is
-    set, and the servers here are set the same."""
-    firsts: dict[tuple[str, object], StoreProfile] = {}
+    """One profile a kind, transport and layout: the others differ only in how their
+    server is set, and the servers here are set the same; or in sizes."""
+    firsts: dict[tuple[object, ...], StoreProfile] = {}
     for profile in BUILT_IN:
-        firsts.setdefault((profile.kind, profile.settings.get("transport")), profile)
+        settings = profile.settings
+        differs = (profile.kind, settings.get("transport"), settings.get("layout"))
+        firsts.setdefault(differs, profile)
     return list(firsts.values())
 
 
@@ -186,7 +188,8 @@ def opened(way: Way, servers: Servers, directory: Path) -> Iterator[Subject]:
         settings = server.connect_settings() | {"client": way.client}
         settings.pop("transport", None)
     elif "directory" in registry.kind(way.profile.kind).settings:
-        settings = {"directory": str(directory / "store")}
+        require_module(way.profile.kind)
+        settings = way.profile.settings | {"directory": str(directory / "store")}
     subject = Subject(way, settings, server)
     try:
         yield subject
