@@ -1,7 +1,10 @@
-"""MongoDB, by TCP, TLS or unix socket: through pymongo.
+"""MongoDB, by TCP, TLS or unix socket: through pymongo, or on the wire.
 
-One connection object is one MongoClient with one connection, straight to the server
-that was named. One operation sends: get → ``find`` by ``_id``; put → ``update`` with
+``client=driver`` measures what an application with pymongo sees: one MongoClient with
+one connection, straight to the server that was named. ``client=wire`` speaks OP_MSG
+itself, where a server wants neither login nor TLS.
+
+One operation sends: get → ``find`` by ``_id``; put → ``update`` with
 a whole document and upsert; add → one ``update`` with ``$inc`` of every counter;
 counts → ``find``; scan → ``find`` in ``_id`` order; delete → ``delete``. Reads go to
 the primary with read concern ``local``, writes are acknowledged with ``w=1``.
@@ -22,20 +25,12 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
-from kvtui.errors import ConfigError, OperationFailed, StoreError, StoreUnavailable
+from kvtui.errors import OperationFailed, StoreError, StoreUnavailable
+from kvtui.stores import mongo_connection as connection
 from kvtui.stores import mongo_records as records
 from kvtui.stores.mongo_errors import failed, unavailable
-from kvtui.stores.passwords import password
-from kvtui.stores.store import ADD, SCAN, Settings, Store, StoreInfo
+from kvtui.stores.store import ADD, SCAN, Settings, StoreInfo, Wire, WireStore
 
-DEFAULT_TIMEOUT_S: Final = 10.0
-CONNECT_TIMEOUT_S: Final = 2.5
-"""3 s in all: pymongo needs a moment more than its own limits."""
-_CLOSE_TIMEOUT_S: Final = 0.5
-_HEARTBEAT_MS: Final = 3_600_000
-"""pymongo's monitor asks once and then, as good as, never again: it would share the
-measured server and the measured interpreter. A server that goes away is noticed by
-the operations."""
 _LONGEST_KEY_BYTES: Final = 250
 
 _ERRORS: Final = (PyMongoError, BSONError, OSError, ValueError, TypeError, KeyError)
@@ -43,7 +38,7 @@ _ERRORS: Final = (PyMongoError, BSONError, OSError, ValueError, TypeError, KeyEr
 a document that kvtui did not write."""
 
 
-class MongoStore(Store):
+class MongoStore(WireStore):
     """One connection to a MongoDB server.
 
     Settings: ``host`` and ``port``, or ``path`` of a unix socket; ``schema``, the
@@ -56,7 +51,7 @@ class MongoStore(Store):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._where = _where(settings)
+        self._where = connection.where(settings)
         self._client: Any = None
         self._collection: Any = None
         self._hello: Mapping[str, Any] = {}
@@ -67,25 +62,23 @@ class MongoStore(Store):
         self.close()
         client = None
         try:
-            arguments = _arguments(self.settings)
-            _knock(self.settings)
-            client = pymongo.MongoClient(**arguments)
-            collection = client[_schema(self.settings)].get_collection(
+            client = connection.client(self.settings)
+            collection = client[connection.schema(self.settings)].get_collection(
                 records.COLLECTION,
                 read_preference=ReadPreference.PRIMARY,
                 read_concern=ReadConcern("local"),
                 write_concern=WriteConcern(w=1),
             )
-            with pymongo.timeout(_connect_timeout_s(self.settings)):
+            with pymongo.timeout(connection.connect_timeout_s(self.settings)):
                 hello = client.admin.command("hello")
-                _check_primary(self._where, hello)
+                connection.check_primary(self._where, hello)
                 # Any client may say hello; only one that is let in may find.
                 collection.find_one({"_id": ""}, {"_id": 1})
         except StoreUnavailable:
-            _close(client)
+            connection.close(client)
             raise
         except (*_ERRORS, OverflowError) as error:
-            _close(client)
+            connection.close(client)
             raise unavailable(self._where, error) from None
         self._client, self._collection, self._hello = client, collection, hello
         self._limit_bytes = int(hello.get("maxBsonObjectSize", self._limit_bytes))
@@ -93,7 +86,7 @@ class MongoStore(Store):
     def close(self) -> None:
         """Disconnect."""
         client, self._client, self._collection = self._client, None, None
-        _close(client)
+        connection.close(client)
 
     def get(self, key: bytes) -> bytes | None:
         """A find by ``_id``."""
@@ -155,6 +148,10 @@ class MongoStore(Store):
         except _ERRORS as error:
             raise self._failed(error) from None
 
+    def wire(self) -> tuple[socket.socket, Wire]:
+        """A socket of our own: no login, no TLS."""
+        return connection.wire(self.settings)
+
     def info(self) -> StoreInfo:
         """From hello, buildInfo, serverStatus and the live socket."""
         try:
@@ -172,7 +169,7 @@ class MongoStore(Store):
             _version(built),
             address,
             _durability(engine),
-            f"driver, pymongo {importlib.metadata.version('pymongo')}",
+            self._label(),
             memory_limit=f"cache {cache_bytes} bytes" if cache_bytes else "",
             item_limit_bytes=records.value_limit_bytes(
                 self._limit_bytes, _LONGEST_KEY_BYTES
@@ -185,6 +182,12 @@ class MongoStore(Store):
                 "deployment": _deployment(self._hello),
             },
         )
+
+    def _label(self) -> str:
+        version = importlib.metadata.version("pymongo")
+        if self.settings.get("client", "wire") == "driver":
+            return f"driver, pymongo {version}"
+        return f"wire, bson of pymongo {version}"
 
     def _allowed(self, command: str) -> Mapping[str, Any]:
         """The command's answer; empty where this login may not ask that."""
@@ -244,93 +247,6 @@ class MongoStore(Store):
 
     def _failed(self, error: Exception) -> StoreError:
         return failed(self._where, error)
-
-
-def _where(settings: Settings) -> str:
-    if settings.get("path"):
-        return str(settings["path"])
-    host = str(settings.get("host", "127.0.0.1")).strip("[]")
-    shown = f"[{host}]" if ":" in host else host
-    return f"{shown}:{settings.get('port', 27017)}"
-
-
-def _schema(settings: Settings) -> str:
-    return str(settings.get("schema", "kvtui"))
-
-
-def _connect_timeout_s(settings: Settings) -> float:
-    return min(CONNECT_TIMEOUT_S, float(settings.get("timeout_s", DEFAULT_TIMEOUT_S)))
-
-
-def _arguments(settings: Settings) -> dict[str, Any]:
-    connect_ms = round(1000 * _connect_timeout_s(settings))
-    arguments: dict[str, Any] = {
-        "directConnection": True,
-        "maxPoolSize": 1,
-        # A retry inside the driver would run a command twice and hide a failure.
-        "retryWrites": False,
-        "retryReads": False,
-        "serverSelectionTimeoutMS": connect_ms,
-        "connectTimeoutMS": connect_ms,
-        "socketTimeoutMS": round(
-            1000 * float(settings.get("timeout_s", DEFAULT_TIMEOUT_S))
-        ),
-        "serverMonitoringMode": "poll",
-        "heartbeatFrequencyMS": _HEARTBEAT_MS,
-        "tls": bool(settings.get("tls", False)),
-        "appname": "kvtui",
-    }
-    secret = password("mongo", settings)
-    if settings.get("username"):
-        arguments["username"] = str(settings["username"])
-        arguments["password"] = secret
-    elif secret is not None:
-        raise ConfigError(
-            "mongo has a password and nobody it belongs to",
-            hint="add username=NAME",
-        )
-    path = settings.get("path")
-    if path:
-        if not str(path).endswith(".sock"):
-            raise ConfigError(
-                f"mongo at {path}: pymongo takes unix sockets named *.sock only",
-                hint="let a link that ends in .sock lead there, or use host and port",
-            )
-        return {**arguments, "host": str(path)}
-    host = str(settings.get("host", "127.0.0.1")).strip("[]")
-    arguments["host"] = f"[{host}]" if ":" in host else host
-    arguments["port"] = int(settings.get("port", 27017))
-    return arguments
-
-
-def _knock(settings: Settings) -> None:
-    """Raise OSError at once where nobody listens: pymongo would go on asking until
-    its limit. What it says afterwards counts."""
-    limit_s = _connect_timeout_s(settings)
-    if settings.get("path"):
-        with socket.socket(socket.AF_UNIX) as knocking:
-            knocking.settimeout(limit_s)
-            knocking.connect(str(settings["path"]))
-        return
-    host = str(settings.get("host", "127.0.0.1")).strip("[]")
-    socket.create_connection((host, int(settings.get("port", 27017))), limit_s).close()
-
-
-def _close(client: Any) -> None:
-    """Let go of a client, soon: taking leave of a server that is frozen would wait
-    for its answer."""
-    if client is not None:
-        with pymongo.timeout(_CLOSE_TIMEOUT_S):
-            client.close()
-
-
-def _check_primary(where: str, hello: Mapping[str, Any]) -> None:
-    if not hello.get("isWritablePrimary", True):
-        primary = hello.get("primary")
-        raise StoreUnavailable(
-            f"mongo at {where}: this server takes no writes, it is no primary",
-            hint=f"its primary is {primary}" if primary else "name the primary",
-        )
 
 
 def _version(built: Mapping[str, Any]) -> str:

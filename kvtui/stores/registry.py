@@ -137,7 +137,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             f" {_SECANTUS}/bin/pip install secantusdb==0.7.0b3"
         ),
         port=27017,
-        clients=("driver",),
+        clients=("wire", "driver"),
     ),
     "mysql": Kind(
         "kvtui.stores.mysql:MySqlStore",
