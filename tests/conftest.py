@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,13 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees, or changes, what the person at this machine has."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def pytest_configure() -> None:
+    """Where there is no ttserver, which nobody packages, the stand-in is used."""
+    if programs.find_program(registry.kind("tokyo").servers) is None:
+        stand_in = Path(__file__).parent / "stores" / "ttserver.py"
+        os.environ["KVTUI_TTSERVER"] = str(stand_in)
 
 
 def require_server(kind: str) -> None:

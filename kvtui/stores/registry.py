@@ -169,6 +169,8 @@ BUILT_IN: Final[tuple[StoreProfile, ...]] = (
     StoreProfile("wiredtiger", "wiredtiger", place="embedded"),
     StoreProfile("redis-unix", "redis", {"transport": "unix"}, True, "unix socket"),
     StoreProfile("redis-tcp", "redis", {"transport": "tcp"}, True, "TCP, loopback"),
+    StoreProfile("tokyo-unix", "tokyo", {"transport": "unix"}, True, "unix socket"),
+    StoreProfile("tokyo-tcp", "tokyo", {"transport": "tcp"}, True, "TCP, loopback"),
     StoreProfile("mongo", "mongo", {"transport": "tcp"}, True, "TCP, loopback"),
     StoreProfile("mysql", "mysql", {"transport": "unix"}, True, "unix socket"),
     # As in a comparison of 2012, which gave each 2 GB: a write buffer of 500 MB and

@@ -103,6 +103,7 @@ class PrivateServer(ABC):
                 stderr=log,
                 cwd=self.directory,
                 start_new_session=True,
+                umask=0o077,  # its socket and its files are for this user only
             )
         try:
             self._wait_until_ready()
