@@ -35,7 +35,8 @@ def described(
     OSError where the socket has no other end any more.
     """
     address = peer_address(connection)
-    local = address.startswith(("/", "127.0.0.1:", "[::1]:"))
+    by_socket = connection.family == socket.AF_UNIX
+    local = by_socket or address.startswith(("127.0.0.1:", "[::1]:"))
     process_id = _whole(stat.get("pid")) if local else None
     path, engine = stat.get("path", ""), stat.get("type", "")
     database = _database(process_id, path)

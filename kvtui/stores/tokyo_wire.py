@@ -179,7 +179,9 @@ def _counts(where: str, order: str, key: bytes) -> Steps[dict[bytes, int] | None
     found: dict[bytes, int] = {}
     start = len(key) + 1
     for first in range(0, len(parts), _MGET_KEYS):
-        asked = {b"%b %b" % (key, part) for part in parts[first : first + _MGET_KEYS]}
+        asked = dict.fromkeys(
+            b"%b %b" % (key, part) for part in parts[first : first + _MGET_KEYS]
+        )
         yield protocol.mget(list(asked))
         pairs = yield from protocol.read_pairs()
         if pairs is None:
@@ -202,7 +204,9 @@ def _delete(where: str, key: bytes) -> Steps[bool]:
     index = yield from protocol.read_value()
     if index is None:
         return there
-    counters = [b"%b %b" % (key, part) for part in set(_parts_of(where, index))]
+    counters = [
+        b"%b %b" % (key, part) for part in dict.fromkeys(_parts_of(where, index))
+    ]
     yield from removing([*counters, _index(key)])
     return True
 
