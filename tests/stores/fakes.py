@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, Self
 
 HANDSHAKE = {b"AUTH", b"SELECT", b"HELLO", b"CLIENT", b"PING"}
 
@@ -98,7 +98,7 @@ class Fake:
             return {"path": str(Path(self._directory) / "s")}
         return {"host": "127.0.0.1", "port": self._listener.getsockname()[1]}
 
-    def __enter__(self) -> Fake:
+    def __enter__(self) -> Self:
         if self.transport == "unix":
             self._listener = socket.socket(socket.AF_UNIX)
             self._listener.bind(self.settings["path"])
