@@ -81,8 +81,11 @@ class OperationFailed(StoreError):
     """One operation failed.
 
     ``kind`` is one of ``timeout``, ``refused``, ``disconnected``,
-    ``server-error``, ``protocol``, ``too-large``, ``no-space`` and
-    ``unsupported``. ``broken`` says that the connection is of no further use.
+    ``server-error``, ``protocol``, ``too-large``, ``no-space``, ``unsupported``;
+    ``no reply`` and ``truncated`` where a connection was closed before and within
+    a reply; ``local ports`` where this machine has none left; and ``status 302``
+    for what HTTP calls no success. ``broken`` says that the connection is of no
+    further use.
     """
 
     def __init__(

@@ -32,6 +32,8 @@ def pytest_configure() -> None:
 def require_server(kind: str) -> None:
     """Skip, saying why, where no server program of that kind is installed."""
     wanted = registry.kind(kind)
+    if wanted.own_server:
+        return
     if wanted.servers and programs.find_program(wanted.servers) is None:
         pytest.skip(f"{wanted.servers[0]} is not installed: {wanted.install}")
 

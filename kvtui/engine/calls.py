@@ -97,6 +97,7 @@ def drive(
     attempted = read_bytes = written_bytes = 0
     figures: Figures = {}
     first = 0
+    silent = store.reconnects
     end = clock()
     check_at = end + TICK_NS
     try:
@@ -161,6 +162,7 @@ def drive(
         waiting[index] = 0
         client.close()
         recorder.flush(attempted, read_bytes, written_bytes)
+        recorder.reconnected(store.reconnects - silent)
         if first:
             recorder.client_ended(first, end)
             recorder.add_span(end - first)

@@ -205,10 +205,10 @@ class Recorder:
             self.unfinished += 1
             self.oldest_unfinished_ns = max(self.oldest_unfinished_ns, age_ns)
 
-    def reconnected(self) -> None:
+    def reconnected(self, times: int = 1) -> None:
         """A client of the calls loop has connected anew."""
         with self._lock:
-            self.reconnects += 1
+            self.reconnects += times
 
     def client_ended(self, first_ns: int, last_ns: int) -> None:
         """A client's first request and last reply."""

@@ -184,6 +184,11 @@ class Runner:
                 f"{store.name} can only be read, and {workload.name} writes",
                 hint=f"leave it out of a run of {workload.name}",
             )
+        if workload.kinds and store.kind not in workload.kinds:
+            raise TrialFailed(
+                f"{store.name} is no store for {workload.name}",
+                hint=f"it is asked of {' or '.join(sorted(workload.kinds))}",
+            )
         missing = workload.needs - stores.adapter(store.kind).capabilities
         if missing:
             raise TrialFailed(

@@ -4,11 +4,16 @@ Every turn first takes all replies that have arrived, stamping each as soon as i
 is whole, and only then lets the workload's clients compute and ask again. When that
 has taken TURN_NS it looks at the sockets again before the next client computes, so
 that a reply waits for its stamp no longer than one client's own work takes.
+
+A connection that may serve no more, or that the server closed between two requests,
+is replaced within the operation that needs it: its connecting is part of the
+operation's time, and the other clients go on meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 from collections import deque
@@ -28,13 +33,15 @@ from kvtui.engine.control import (
 from kvtui.engine.recorder import Recorder
 from kvtui.errors import OperationFailed, StoreError
 from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put
-from kvtui.stores.store import PENDING, Wire
+from kvtui.stores.store import PENDING, NewConnection, Wire
 
 BUFFER_BYTES: Final = 1 << 18
 TURN_NS: Final = 100_000
 """How long clients may compute before replies are looked for again."""
 STOP_GRACE_NS: Final = 2_000_000_000
 """How long replies may still come after a stop."""
+CONNECT_LIMIT_NS: Final = 3_000_000_000
+"""How long a connection that an operation waits for may take."""
 
 Connect = Callable[[], tuple[socket.socket, Wire]]
 
@@ -54,6 +61,7 @@ class Connection:
         "first",
         "index",
         "last",
+        "opening",
         "operation",
         "read",
         "rest",
@@ -70,6 +78,8 @@ class Connection:
         self.client = client
         self.ask = client.send
         self.connect(*made)
+        self.opening = False
+        """Whether it may still be connecting."""
         self.operation: Operation | None = None
         self.begin = self.first = self.last = 0
         self.rest: memoryview | None = None
@@ -92,11 +102,13 @@ def run(
     recorder: Recorder,
     control: Control,
     timeout_s: float,
+    begin: Connect | None = None,
 ) -> Figures:
     """Drive every client over its connection until all have ended.
 
-    Returns the clients' figures, summed. Raises StoreGone when the store stays
-    away; every connection is closed then.
+    ``connect`` makes a connection anew after a failure; ``begin`` starts one while
+    an operation waits for it. Returns the clients' figures, summed. Raises StoreGone
+    when the store stays away; every connection is closed then.
     """
     made = [
         Connection(index, client, connection)
@@ -104,7 +116,7 @@ def run(
             zip(clients, connections, strict=True)
         )
     ]
-    loop = _Loop(connect, recorder, control, timeout_s)
+    loop = _Loop(connect, begin or connect, recorder, control, timeout_s)
     try:
         loop.run(made)
     finally:
@@ -116,12 +128,14 @@ class _Loop:
     def __init__(
         self,
         connect: Connect,
+        begin: Connect,
         recorder: Recorder,
         control: Control,
         timeout_s: float,
     ) -> None:
         self.figures: list[Figures] = []
         self._connect = connect
+        self._begin = begin
         self._recorder = recorder
         self._control = control
         self._timeout_ns = int(timeout_s * 1e9)
@@ -133,9 +147,7 @@ class _Loop:
 
     def run(self, connections: Sequence[Connection]) -> None:
         for connection in connections:
-            file = connection.socket.fileno()
-            self._by_file[file] = connection
-            self._poller.register(file, select.EPOLLIN)
+            self._watch(connection)
         # Nobody waits for anything yet: every client begins with its turn.
         self._turn(deque((connection, None) for connection in connections))
 
@@ -158,26 +170,32 @@ class _Loop:
                 if operation is None:
                     continue  # Answered; it waits for its turn below.
                 if mask != readable:
+                    if connection.opening and mask & _BROKEN:
+                        self._lost(connection, _pending_error(connection.socket))
+                        continue
                     if mask & writable:
                         self._send_rest(connection)
                         if not mask & ~writable:
                             continue
                     if not mask & readable and connection.rest is not None:
-                        self._lost(connection, "the connection was closed")
+                        self._lost(connection, _closed())
                         continue
                 try:
                     length = connection.read(buffer)
-                    if not length:
-                        self._lost(connection, "the server closed the connection")
-                        continue
-                    reply = connection.feed(view[:length])
+                    if length:
+                        reply = connection.feed(view[:length])
+                    else:
+                        reply = connection.wire.closed(None)
                 except BlockingIOError:
                     continue
                 except OSError as error:
-                    self._lost(connection, error.strerror or str(error))
+                    self._lost(connection, error)
                     continue
                 except OperationFailed as error:
                     self._fail(connection, error)
+                    continue
+                except NewConnection as why:
+                    self._open(connection, why)
                     continue
                 if reply is PENDING:
                     more = connection.wire.more
@@ -228,6 +246,11 @@ class _Loop:
                         self._refused(connection, asked, error)
                         self._go_on(connection, None)
                         continue
+                    except NewConnection as why:
+                        self._ask_anew(connection, asked, started, why)
+                        if clock() > look_again_at:
+                            break
+                        continue
                     attempted += 1
                     connection.operation = asked
                     waiting[connection.index] = connection.begin = begin = clock()
@@ -239,7 +262,7 @@ class _Loop:
                     except BlockingIOError:
                         sent = 0
                     except OSError as error:
-                        self._lost(connection, error.strerror or str(error))
+                        self._lost(connection, error)
                         continue
                     if sent < len(data):
                         self._keep_rest(connection, data, sent)
@@ -274,6 +297,9 @@ class _Loop:
                 data = connection.encode(operation)
             except OperationFailed as error:
                 self._refused(connection, operation, error)
+            except NewConnection as why:
+                self._ask_anew(connection, operation, started, why)
+                return
             else:
                 break
         self._attempted += 1
@@ -285,13 +311,69 @@ class _Loop:
             connection.first = begin
         self._send(connection, data)
 
+    def _ask_anew(
+        self,
+        connection: Connection,
+        operation: Operation,
+        started: int,
+        why: NewConnection,
+    ) -> None:
+        """Begin an operation with a connection of its own: the old one may serve no
+        more. Closing that is nobody's time but this loop's."""
+        self._recorder.work_ns += perf_counter_ns() - started
+        self._forget(connection)
+        self._attempted += 1
+        connection.operation = operation
+        begin = perf_counter_ns()
+        connection.begin = self._recorder.waiting[connection.index] = begin
+        if not connection.first:
+            connection.first = begin
+        self._open(connection, why)
+
+    def _open(self, connection: Connection, why: NewConnection) -> None:
+        """Send what is asked over a new connection; the clock goes on meanwhile."""
+        operation = connection.operation
+        if operation is None:
+            return
+        self._recorder.reconnects += why.counts
+        self._forget(connection)
+        connection.rest = None
+        try:
+            connection.connect(*self._begin())
+        except OperationFailed as error:
+            self._fail(connection, error)
+            return
+        except StoreError as error:
+            failed = OperationFailed("disconnected", error.message, hint=error.hint)
+            failed.broken = True
+            self._fail(connection, failed)
+            return
+        connection.opening = True
+        self._watch(connection)
+        try:
+            data = connection.encode(operation)
+        except (OperationFailed, NewConnection):
+            # It was encoded a moment ago; only a broken adapter comes here.
+            self._fail(
+                connection,
+                OperationFailed("protocol", "no request could be made", broken=True),
+            )
+            return
+        self._send(connection, data)
+
+    def _watch(self, connection: Connection) -> None:
+        file = connection.socket.fileno()
+        self._by_file[file] = connection
+        self._poller.register(file, select.EPOLLIN)
+
     def _send(self, connection: Connection, data: bytes) -> None:
         try:
             sent = connection.socket.send(data)
+            connection.opening = False
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            self._lost(connection, error.strerror or str(error))
+            self._lost(connection, error)
             return
         if sent < len(data):
             self._keep_rest(connection, data, sent)
@@ -319,6 +401,7 @@ class _Loop:
             return
         try:
             sent = connection.socket.send(rest)
+            connection.opening = False
         except BlockingIOError:
             return
         except OSError:
@@ -344,8 +427,14 @@ class _Loop:
             self._poller.unregister(file)
             connection.socket.close()
 
-    def _lost(self, connection: Connection, reason: str) -> None:
-        self._fail(connection, OperationFailed("disconnected", reason, broken=True))
+    def _lost(self, connection: Connection, error: OSError) -> None:
+        """The connection broke; its protocol knows what that means."""
+        try:
+            connection.wire.closed(error)
+        except NewConnection as why:
+            self._open(connection, why)
+        except OperationFailed as failed:
+            self._fail(connection, failed)
 
     def _fail(self, connection: Connection, error: OperationFailed) -> None:
         """Count one failed operation; go on, or first connect anew."""
@@ -363,6 +452,7 @@ class _Loop:
         if error.broken:
             self._forget(connection)
             connection.rest = None
+            connection.opening = False
             connection.down_since = connection.retry_at = now
             connection.back_off_s = FIRST_BACK_OFF_S
             self._down.append(connection)
@@ -376,6 +466,9 @@ class _Loop:
             asked = connection.operation is not None
             if asked and now - connection.begin > self._timeout_ns:
                 text = f"no answer within {self._timeout_ns / 1e9:g} s"
+                self._fail(connection, OperationFailed("timeout", text, broken=True))
+            elif connection.opening and now - connection.begin > CONNECT_LIMIT_NS:
+                text = f"no connection within {CONNECT_LIMIT_NS / 1e9:g} s"
                 self._fail(connection, OperationFailed("timeout", text, broken=True))
         if self._down:
             self._reconnect(now)
@@ -401,9 +494,7 @@ class _Loop:
                 return
             self._down.remove(connection)
             self._recorder.reconnects += 1
-            file = connection.socket.fileno()
-            self._by_file[file] = connection
-            self._poller.register(file, select.EPOLLIN)
+            self._watch(connection)
             self._go_on(connection, None)
 
     def _stop(self, now: int) -> None:
@@ -431,3 +522,16 @@ class _Loop:
             connection.client.close()
         self._poller.close()
         self._recorder.flush(self._attempted, self._read_bytes, self._written_bytes)
+
+
+_BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
+
+
+def _closed() -> OSError:
+    return ConnectionResetError(0, "the connection was closed")
+
+
+def _pending_error(made: socket.socket) -> OSError:
+    """Why a connection could not be made."""
+    code = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    return OSError(code, os.strerror(code)) if code else _closed()

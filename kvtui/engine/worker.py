@@ -153,7 +153,13 @@ class _Target:
         while len(made) < len(clients):
             made.append(admin.wire())
         return wire.run(
-            clients, made, admin.wire, recorder, control, self._plan.timeout_s
+            clients,
+            made,
+            admin.wire,
+            recorder,
+            control,
+            self._plan.timeout_s,
+            admin.begin,
         )
 
 

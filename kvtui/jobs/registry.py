@@ -28,6 +28,10 @@ WORKLOADS: Final[Mapping[str, WorkloadEntry]] = {
         "kvtui.jobs.fans.workload:FansWorkload",
         "for every fan of a page, read, change and write back the page's record",
     ),
+    "http": WorkloadEntry(
+        "kvtui.jobs.http.workload:HttpWorkload",
+        "get a page from an HTTP server, so many times",
+    ),
 }
 
 

@@ -75,6 +75,8 @@ class Workload(ABC):
     """Under which all its keys stand."""
     writes: ClassVar[bool] = True
     """Whether it needs a store that can be written to."""
+    kinds: ClassVar[frozenset[str]] = frozenset()
+    """The kinds of store that it can be asked of; empty: any."""
 
     @classmethod
     @abstractmethod
@@ -129,5 +131,6 @@ class Workload(ABC):
         """What verifying has found so far."""
 
     @abstractmethod
-    def keeper(self, path: Path, facts: dict[str, str]) -> Keeper:
-        """A new file for the copy of a trial's records (runner only)."""
+    def keeper(self, path: Path, facts: dict[str, str]) -> Keeper | None:
+        """A new file for the copy of a trial's records (runner only); None where the
+        workload has no records to keep."""

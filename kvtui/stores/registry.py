@@ -37,6 +37,8 @@ class Kind(Struct, frozen=True):
     """Programs of which one serves it, the preferred one first."""
     server: str = ""
     """``module:class`` of its private server."""
+    own_server: str = ""
+    """What kvtui serves it with itself where none of the programs is installed."""
     module: str = ""
     """The Python module that an embedded store needs, where it may be missing."""
     install: str = ""
@@ -153,12 +155,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "http": Kind(
         "kvtui.stores.http:HttpStore",
-        settings=_CONNECTION | {"tls"},
+        settings=_CONNECTION | {"tls", "page", "keep_alive"},
         servers=("nginx", "apache2", "httpd"),
         server="kvtui.stores.servers.http:PageServer",
+        own_server="kvtui's own page server",
+        install="apt install nginx",
         port=80,
         read_only=True,
-        clients=("wire",),
+        clients=("wire", "calls"),
     ),
 }
 
@@ -202,6 +206,7 @@ BUILT_IN: Final[tuple[StoreProfile, ...]] = (
         True,
         "unix socket, as in 2012",
     ),
+    StoreProfile("http", "http", {"transport": "tcp"}, True, "TCP, loopback"),
 )
 
 
@@ -256,6 +261,8 @@ def availability(profile: StoreProfile) -> Availability:
         return Availability(True, f"configured at {place(profile.settings)}")
     asked = profile.settings.get("program")
     program = find_program([str(asked)] if asked else of_kind.servers)
+    if program is None and of_kind.own_server and not asked:
+        return Availability(True, f"private server, {of_kind.own_server}")
     if program is None:
         missing = str(asked or of_kind.servers[0])
         return Availability(

@@ -59,6 +59,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "password_env": Setting("the environment variable that holds the password"),
     "password_file": Setting("the file that holds the password"),
     "tls": Setting("connect by TLS", "switch"),
+    "page": Setting("HTTP: the path of the page, such as /index.html"),
+    "keep_alive": Setting("HTTP: keep connections open between requests", "switch"),
     "timeout_s": Setting(
         "seconds that a connection or a reply may take", "number", 0.01, 3600
     ),

@@ -64,6 +64,9 @@ class Store(ABC):
     shared_by_threads: ClassVar[bool] = False
     """Whether one object serves many threads; such a store lives in one process."""
     capabilities: ClassVar[frozenset[str]] = frozenset()
+    reconnects: int = 0
+    """Connections that the server closed between two operations, and that were made
+    anew in silence, by the methods of this object."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -142,6 +145,32 @@ class Wire(ABC):
         what arrived is not the protocol.
         """
 
+    def closed(self, error: OSError | None) -> Any:
+        """The connection has ended while an operation is outstanding: in order by
+        the server, or with an error of the system's.
+
+        Returns the reply that an orderly end completes, where the protocol has such
+        replies. Otherwise raises OperationFailed (``broken=True``), or NewConnection
+        where the operation may be asked again: nobody has begun to answer it.
+        """
+        said = "the server closed the connection"
+        if error is not None:
+            said = error.strerror or str(error)
+        raise OperationFailed("disconnected", said, broken=True)
+
+
+class NewConnection(Exception):
+    """Raised by a Wire (``encode`` and ``closed``): this connection is of no further
+    use, and that is no failure; the operation goes over a new one.
+
+    ``counts``: whether it is told as a reconnect. A connection that was never to
+    serve more than one operation is none.
+    """
+
+    def __init__(self, *, counts: bool = True) -> None:
+        super().__init__()
+        self.counts = counts
+
 
 class WireStore(Store):
     """A store that can also describe its protocol sans-I/O."""
@@ -152,6 +181,14 @@ class WireStore(Store):
 
         Raises StoreUnavailable. The caller owns and closes the socket.
         """
+
+    def begin(self) -> tuple[socket.socket, Wire]:
+        """The same while the clock runs, for an operation that waits for it.
+
+        The socket may still be connecting: non-blocking, so that the other clients
+        of the loop go on. Raises OperationFailed or StoreUnavailable.
+        """
+        return self.wire()
 
 
 class _Pending:

@@ -1,0 +1,1 @@
+"""Asking an HTTP server for a page, over and over."""

@@ -1,0 +1,282 @@
+"""HTTP as a store that can only be read: a get is a GET of a page.
+
+The key is the page's path; the empty key is the page that the setting ``page``
+names. A 2xx is a reply, anything else a failed operation (``status 404``): a
+benchmark that counts error pages as answers measures nothing. Redirects are not
+followed. There is no driver: ``client=wire`` and ``client=calls`` speak HTTP/1.1
+through the same parser.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, NamedTuple
+
+from kvtui.errors import OperationFailed, StoreUnavailable
+from kvtui.stores.http_wire import Head, HttpWire, at, connection_failed
+from kvtui.stores.local import serving_process
+from kvtui.stores.operations import Get
+from kvtui.stores.store import (
+    PENDING,
+    NewConnection,
+    Settings,
+    StoreInfo,
+    Wire,
+    WireStore,
+    unsupported,
+)
+
+DEFAULT_TIMEOUT_S: Final = 10.0
+CONNECT_TIMEOUT_S: Final = 3.0
+_BUFFER_BYTES: Final = 1 << 18
+
+
+class Place(NamedTuple):
+    """One address of the server."""
+
+    family: int
+    address: Any
+    """As the system takes it: a path, or a tuple that begins with host and port."""
+
+
+class HttpStore(WireStore):
+    """One page, or several, of an HTTP server.
+
+    Settings: ``path`` of a unix socket, or ``host`` and ``port`` (80); ``page``
+    (``/``), ``keep_alive`` (true), ``timeout_s`` for a reply (10).
+    """
+
+    kind: ClassVar[str] = "http"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._kept = bool(settings.get("keep_alive", True))
+        self._timeout_s = float(settings.get("timeout_s", DEFAULT_TIMEOUT_S))
+        self._page = str(settings.get("page", "/")).encode("utf-8", "surrogateescape")
+        self._host = str(settings.get("host", "127.0.0.1")).strip("[]")
+        self._port = int(settings.get("port", 443 if settings.get("tls") else 80))
+        self._where = self._shown()
+        self._place: Place | None = None
+        self._peer: Any = None
+        self._made: tuple[socket.socket, HttpWire] | None = None
+        self._buffer = memoryview(bytearray())
+
+    def open(self) -> None:
+        """Connect."""
+        self._made = self._connected()
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._made is not None:
+            self._made[0].close()
+            self._made = None
+
+    def get(self, key: bytes) -> bytes | None:
+        """GET. A connection that the server closed between two requests is made
+        anew, once; without keep-alive each request has its own."""
+        if self._made is None:
+            raise OperationFailed(
+                "disconnected",
+                f"http at {self._where} is not connected",
+                broken=True,
+            )
+        try:
+            return self._ask(key, *self._made)
+        except NewConnection as why:
+            self.reconnects += why.counts
+            self._made[0].close()
+            self._made = self._fresh()
+            return self._ask(key, *self._made)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """There is none."""
+        raise unsupported(self.kind, "put")
+
+    def delete(self, key: bytes) -> bool:
+        """There is none."""
+        raise unsupported(self.kind, "delete")
+
+    def wire(self) -> tuple[socket.socket, Wire]:
+        """A connection. Without keep-alive it only proves that the server is there:
+        each operation then has a connection of its own, made while it is timed."""
+        return self._connected()
+
+    def begin(self) -> tuple[socket.socket, Wire]:
+        """A connection that may still be on its way."""
+        if self._place is None:
+            return self._fresh()
+        made = socket.socket(self._place.family, socket.SOCK_STREAM)
+        try:
+            if self._place.family == socket.AF_UNIX:
+                # It is there at once, or the server's queue is full; nothing would
+                # tell a socket that does not block when there is room again.
+                made.settimeout(CONNECT_TIMEOUT_S)
+                made.connect(self._place.address)
+            else:
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                made.setblocking(False)
+                code = made.connect_ex(self._place.address)
+                if code not in (0, errno.EINPROGRESS):
+                    raise OSError(code, os.strerror(code))
+        except OSError as error:
+            made.close()
+            raise self._failed(error) from None
+        return made, self._protocol()
+
+    def info(self) -> StoreInfo:
+        """From a reply to a GET of the page, and from the live socket."""
+        self.get(b"")
+        if self._made is None:  # get has seen to it
+            raise OperationFailed("disconnected", self._where, broken=True)
+        connection, wire = self._made
+        head = wire.parser.head
+        way = "keep-alive" if self._kept else "a connection for each request"
+        return StoreInfo(
+            (head.header("server") if head else "") or "HTTP server",
+            _address(self._peer, self._where),
+            "none (it is only read)",
+            f"{self.settings.get('client', 'wire')}, HTTP/1.1, {way}",
+            process_id=serving_process(connection),
+            details=self._details(head),
+        )
+
+    def _details(self, head: Head | None) -> dict[str, str]:
+        if head is None:
+            return {}
+        length = head.length
+        return {
+            "page": self._page.decode("utf-8", "replace"),
+            "page_bytes": "" if length is None else str(length),
+            "content_type": head.header("content-type"),
+            "server keeps alive": "yes" if head.keep_alive else "no",
+        }
+
+    def count(self, namespace: str) -> int:
+        """None of the pages is kvtui's."""
+        return 0
+
+    def wipe(self, namespace: str) -> int:
+        """Nothing was written."""
+        return 0
+
+    def _ask(self, key: bytes, connection: socket.socket, wire: HttpWire) -> bytes:
+        request = wire.encode(Get(key))
+        if not self._buffer:
+            self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        while True:
+            error: OSError | None = None
+            length = 0
+            try:
+                if request:
+                    connection.sendall(request)
+                    request = b""
+                length = connection.recv_into(self._buffer)
+            except TimeoutError as problem:
+                raise self._failed(problem) from None
+            except OSError as problem:
+                error = problem
+            reply = wire.feed(self._buffer[:length]) if length else wire.closed(error)
+            if reply is not PENDING:
+                body: bytes = reply
+                return body
+
+    def _failed(self, error: OSError) -> OperationFailed:
+        return at(self._where, connection_failed(error))
+
+    def _protocol(self, *, spent: bool = False) -> HttpWire:
+        return HttpWire(
+            self._page, self._host_field(), self._where, kept=self._kept, spent=spent
+        )
+
+    def _connected(self) -> tuple[socket.socket, HttpWire]:
+        """Connect to the first of the host's addresses that answers."""
+        if self.settings.get("tls"):
+            raise StoreUnavailable(
+                f"http at {self._where}: kvtui has no TLS for HTTP yet",
+                hint="leave tls out, or measure what stands behind the TLS",
+            )
+        try:
+            made = self._first()
+        except OSError as error:
+            raise self._unavailable(error) from None
+        made.settimeout(self._timeout_s)
+        return made, self._protocol(spent=not self._kept)
+
+    def _fresh(self) -> tuple[socket.socket, HttpWire]:
+        """A connection for one more request, with the request's own errors."""
+        try:
+            made = self._first()
+        except OSError as error:
+            raise self._failed(error) from None
+        made.settimeout(self._timeout_s)
+        return made, self._protocol()
+
+    def _first(self) -> socket.socket:
+        problem: OSError | None = None
+        for place in [self._place] if self._place else self._places():
+            made = socket.socket(place.family, socket.SOCK_STREAM)
+            made.settimeout(min(CONNECT_TIMEOUT_S, self._timeout_s))
+            try:
+                made.connect(place.address)
+            except OSError as error:
+                made.close()
+                problem = problem or error
+                continue
+            if place.family != socket.AF_UNIX:
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._place = place
+            self._peer = made.getpeername()
+            return made
+        raise problem or OSError(errno.EADDRNOTAVAIL, "the host has no address")
+
+    def _places(self) -> Iterator[Place]:
+        path = self.settings.get("path")
+        if path:
+            yield Place(socket.AF_UNIX, str(path))
+            return
+        found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        for family, _, _, _, address in found:
+            yield Place(family, address)
+
+    def _host_field(self) -> bytes:
+        """RFC 9110, 7.2: IPv6 in brackets, without the zone, which means something
+        on this machine only; the port where it is not the usual one."""
+        if self.settings.get("path"):
+            return b"localhost"
+        host = self._host.partition("%")[0]
+        with contextlib.suppress(UnicodeError):
+            host = host.encode("idna").decode() if not host.isascii() else host
+        shown = f"[{host}]" if ":" in host else host
+        usual = 443 if self.settings.get("tls") else 80
+        field = shown if self._port == usual else f"{shown}:{self._port}"
+        return field.encode("ascii", "replace")
+
+    def _shown(self) -> str:
+        if self.settings.get("path"):
+            return str(self.settings["path"])
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._port}"
+
+    def _unavailable(self, error: OSError) -> StoreUnavailable:
+        hint = "is the server running, and is this its address?"
+        said = error.strerror or str(error)
+        if isinstance(error, TimeoutError):
+            said = "no connection in time"
+            hint = "is this its address, and does a firewall let you through?"
+        elif isinstance(error, socket.gaierror):
+            hint = "is this the host's name? An IPv6 address stands without brackets"
+        elif error.errno == errno.EADDRNOTAVAIL:
+            failure = self._failed(error)
+            return StoreUnavailable(failure.message, hint=failure.hint)
+        return StoreUnavailable(f"http at {self._where}: {said}", hint=hint)
+
+
+def _address(peer: Any, where: str) -> str:
+    if not isinstance(peer, tuple):
+        return peer if isinstance(peer, str) and peer else where
+    host = f"[{peer[0]}]" if ":" in peer[0] else peer[0]
+    return f"{host}:{peer[1]}"
