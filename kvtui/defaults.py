@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from kvtui.errors import ConfigError, UsageError
 from kvtui.jobs.fans.parameters import MODES
+from kvtui.jobs.http.parameters import REQUESTS, REQUESTS_LIMIT
 from kvtui.located import Located
 from kvtui.runs.plan import (
     CLIENTS_LIMIT,
@@ -80,6 +81,12 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "workloads.fans.format": Option(
         Setting("of the profiles"), otherwise="told by the file"
+    ),
+    "workloads.http.requests": Option(
+        Setting("over all clients", "whole", 1, REQUESTS_LIMIT), REQUESTS
+    ),
+    "workloads.http.changing": Option(
+        Setting("the page may change between replies", "switch"), False
     ),
     "ui.ascii": Option(
         Setting("draw with ASCII only", "switch"), otherwise="as the terminal can"

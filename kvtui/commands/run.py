@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from kvtui import config
-from kvtui.commands import console, following
-from kvtui.commands.options import (
-    Count,
-    existing_file,
-    file_to_write,
-    settings,
+from kvtui.commands import console, following, planning
+from kvtui.commands.options import Count, existing_file, settings
+from kvtui.commands.planning import (
+    AS_JSON,
+    STORES,
+    Checked,
+    parameters_option,
+    run_options,
+    words_of_clients,
 )
-from kvtui.errors import ConfigError, StoreUnavailable, UsageError
-from kvtui.jobs import registry as jobs
+from kvtui.commands.run_http import http
+from kvtui.errors import ConfigError, UsageError
 from kvtui.jobs.fans import parameters
-from kvtui.runs.plan import (
-    DEFAULT_CLIENTS,
-    DEFAULT_WORKERS,
-    RunPlan,
-    StorePlan,
-    WorkloadPlan,
-)
-from kvtui.stores import registry
-from kvtui.stores.registry import StoreProfile
+from kvtui.runs.plan import RunPlan, WorkloadPlan
 from kvtui.text import count, visible
 
 if TYPE_CHECKING:
@@ -45,44 +38,12 @@ def run() -> None:
 
 
 @run.command()
-@click.option(
-    "--store",
-    "stores",
-    multiple=True,
-    metavar="NAME[:KEY=VALUE,…]|URL",
-    help="A store, as often as there are stores; kvtui stores lists them.",
-)
+@STORES
 @click.option("--data", metavar="FILE", help="Profiles; kvtui's sample by default.")
 @click.option("--names", metavar="FILE", help="Readable names of the pages.")
 @click.option("--first", type=Count(), metavar="N", help="Only the first N people.")
-@click.option(
-    "--set",
-    "words",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="mode=record|cached|native, cache_mb=512, verify_mb=256.",
-)
-@click.option(
-    "--clients",
-    type=Count(),
-    metavar="N",
-    help=f"Callers at the same time, over all workers.  [default: {DEFAULT_CLIENTS}]",
-)
-@click.option(
-    "--workers",
-    type=Count(),
-    metavar="N",
-    help="Processes; a store that lives in its process has one."
-    f"  [default: {DEFAULT_WORKERS}]",
-)
-@click.option(
-    "--repeat",
-    type=Count(),
-    metavar="N",
-    help="All stores N times over; the median counts.  [default: 1]",
-)
-@click.option("--seed", type=Count(), metavar="N", help="[default: 1]")
-@click.option("--save", metavar="FILE", help="A further place for the snapshot.")
+@parameters_option("mode=record|cached|native, cache_mb=512, verify_mb=256.")
+@run_options
 @click.option(
     "--overwrite",
     is_flag=True,
@@ -90,7 +51,7 @@ def run() -> None:
 )
 @click.option("--clear", is_flag=True, hidden=True)
 @click.option("--keep", is_flag=True, help="Leave the records on a configured server.")
-@click.option("--json", "as_json", is_flag=True, help="Print the ranking as JSON.")
+@AS_JSON
 @click.option(
     "--encoding", metavar="NAME", help="Of the profiles: utf-8 (default) or latin-1."
 )
@@ -130,19 +91,13 @@ def fans(
         if name in asked:
             raise UsageError(f"--set {name} is not how it is said", hint=f"--{name} …")
     given = {"data": data, "names": names, "first": first, "encoding": encoding}
-    flags = {f"workloads.fans.{k}": v for k, v in {**given, "format": format}.items()}
-    flags |= {f"workloads.fans.{key}": value for key, value in asked.items()}
-    flags |= {"run.clients": clients, "run.workers": workers}
-    flags |= {"run.repeat": repeat, "run.seed": seed}
-    chosen = config.effective(flags)
-    plan = RunPlan(
+    how = {"clients": clients, "workers": workers, "repeat": repeat, "seed": seed}
+    chosen = planning.chosen_values("fans", {**given, "format": format, **asked}, how)
+    plan = planning.run_plan(
         WorkloadPlan("fans", _parameters(chosen, asked)),
-        chosen_stores(stores),
-        clients=chosen["run.clients"].value,
-        workers=chosen["run.workers"].value,
-        repeat=chosen["run.repeat"].value,
-        seed=chosen["run.seed"].value,
-        save_to=None if save is None else str(file_to_write(save)),
+        stores,
+        chosen,
+        save=save,
         clear=overwrite or clear,
         keep=keep,
     )
@@ -154,12 +109,7 @@ def fans(
 
 def _parameters(chosen: dict[str, Effective], asked: dict[str, Any]) -> dict[str, Any]:
     """Of the fan-page job: what was chosen, wherever, and what was asked beside it."""
-    start = "workloads.fans."
-    given = {
-        name.removeprefix(start): each.value
-        for name, each in chosen.items()
-        if name.startswith(start) and each.source != "default"
-    }
+    given = planning.of_workload("fans", chosen)
     if "data" not in given:
         sample, sample_names = config.sample_profiles()
         given["data"] = str(sample)
@@ -171,52 +121,12 @@ def _parameters(chosen: dict[str, Effective], asked: dict[str, Any]) -> dict[str
     return given | asked
 
 
-def chosen_stores(words: tuple[str, ...]) -> tuple[StorePlan, ...]:
-    """The stores as they were named on the command line."""
-    profiles = config.store_profiles()
-    if not words:
-        ready = [
-            name for name, each in profiles.items() if registry.availability(each).ready
-        ]
-        raise UsageError(
-            "no store was chosen",
-            hint="name one or more: "
-            + " ".join(f"--store {name}" for name in ready[:6]),
-        )
-    return tuple(config.store_plan(word, profiles) for word in words)
-
-
-class Checked(NamedTuple):
-    """A plan that can be carried out."""
-
-    plan: RunPlan
-    found: list[str]
-    """What somebody's servers are, in words."""
-
-
 def check(plan: RunPlan) -> Checked:
     """Raise for whatever would keep the plan from being carried out, before
     anything is started; ask whether keys that are in the way may go."""
-    plan.check()
-    workload = jobs.workload_class(plan.workload.name)
-    workload.check(plan.workload.parameters)
-    for store in plan.stores:
-        if workload.writes and registry.kind(store.kind).read_only:
-            raise UsageError(
-                f"store {store.name} can only be read, and {workload.name} writes"
-            )
-        profile = StoreProfile(store.name, store.kind, store.settings, store.private)
-        found = registry.availability(profile)
-        if not found.ready:
-            raise StoreUnavailable(
-                f"store {store.name} is {found.text}", hint=found.hint or None
-            )
+    planning.check(plan)
     _check_data(plan.workload.parameters)
-    told: list[str] = []
-    for store in plan.stores:
-        if registry.is_somebodys(store.kind, store.private, store.settings):
-            plan = _check_server(store, plan, told)
-    return Checked(plan, told)
+    return planning.check_servers(plan)
 
 
 def _check_data(given: dict[str, Any]) -> None:
@@ -232,50 +142,6 @@ def _check_data(given: dict[str, Any]) -> None:
     )
 
 
-def _check_server(store: StorePlan, plan: RunPlan, told: list[str]) -> RunPlan:
-    """Connect to somebody's server, and see that nobody's keys are in the way."""
-    from kvtui.engine import markers, premises
-
-    namespace = jobs.workload_class(plan.workload.name).namespace
-
-    def tell(text: str) -> None:
-        console.say(f"kvtui: {visible(text)}")
-
-    with premises.reached(store, tell) as opened:
-        found = markers.look(store, namespace, opened)
-    told.append(f"  {visible(store.name)}: {visible(markers.in_words(found))}")
-    warning = markers.eviction_warning(store, found.info)
-    if warning:
-        told.append(f"  warning: {visible(warning)}")
-    how = markers.standing(found, store, config.runs_directory())
-    if how == "in use" and found.marker is not None:
-        raise UsageError(
-            f"run {found.marker.run} is using {store.name}",
-            hint=f"wait for it, or end it: kvtui stop {found.marker.run}",
-        )
-    if how == "interrupted" and found.keys and found.marker is not None:
-        told.append(
-            f"  {found.keys:,} keys of the interrupted run {visible(found.marker.run)}"
-            " will be cleared"
-        )
-    if how != "left":
-        return plan
-    left = markers.left_in_words(found, store, namespace)
-    if plan.clear:
-        told.append(f"  {visible(left)}: they will be removed")
-        return plan
-    if not _may_be_asked():
-        raise UsageError(left, hint=markers.CLEAR_HINT)
-    console.say(f"kvtui: {visible(left)}")
-    if not click.confirm("Remove these keys, and no others?", err=True):
-        raise UsageError(f"{store.name} was left as it is", hint=markers.CLEAR_HINT)
-    return msgspec.structs.replace(plan, clear=True)
-
-
-def _may_be_asked() -> bool:
-    return console.is_terminal(sys.stdin) and console.is_terminal(sys.stderr)
-
-
 def words_of(plan: RunPlan) -> list[str]:
     """The plan in words, with what was left to kvtui."""
     given = parameters.check(plan.workload.parameters)
@@ -287,7 +153,6 @@ def words_of(plan: RunPlan) -> list[str]:
     )
     names = f", names from {Path(given.names).name}" if given.names else ""
     cache = f", cache {given.cache_mb:g} MB" if given.mode == "cached" else ""
-    turns = "once each" if plan.repeat == 1 else f"{plan.repeat} times each"
     return [
         f"kvtui: fan pages on {', '.join(visible(each.name) for each in plan.stores)}",
         f"  mode {given.mode}: {parameters.MODES[given.mode]}{cache}",
@@ -295,10 +160,7 @@ def words_of(plan: RunPlan) -> list[str]:
             f"  data: {visible(given.data)}{' (the sample)' if sample else ''},"
             f" {people}{visible(names)}"
         ),
-        (
-            f"  {_number(plan.clients, 'client')} in {_number(plan.workers, 'worker')},"
-            f" {turns}, seed {plan.seed}"
-        ),
+        words_of_clients(plan),
     ]
 
 
@@ -309,5 +171,4 @@ def _is_sample(path: str) -> bool:
         return False
 
 
-def _number(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' if number != 1 else ''}"
+run.add_command(http)

@@ -22,8 +22,8 @@ def serving_process(connection: socket.socket) -> int | None:
         peer, own = connection.getpeername(), connection.getsockname()
         if peer[0] != own[0]:
             return None
-        found = {
-            each.pid
+        found: set[int] = {
+            int(each.pid)
             for each in psutil.net_connections("tcp")
             if each.pid
             and each.status == psutil.CONN_LISTEN
@@ -34,6 +34,6 @@ def serving_process(connection: socket.socket) -> int | None:
         return None
     for each in sorted(found):
         with contextlib.suppress(psutil.Error):
-            if psutil.Process(each).ppid() not in found:
+            if int(psutil.Process(each).ppid()) not in found:
                 return each
     return None

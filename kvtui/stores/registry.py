@@ -177,6 +177,7 @@ BUILT_IN: Final[tuple[StoreProfile, ...]] = (
     StoreProfile("tokyo-tcp", "tokyo", {"transport": "tcp"}, True, "TCP, loopback"),
     StoreProfile("mongo", "mongo", {"transport": "tcp"}, True, "TCP, loopback"),
     StoreProfile("mysql", "mysql", {"transport": "unix"}, True, "unix socket"),
+    StoreProfile("http", "http", {"transport": "tcp"}, True, "TCP, loopback"),
     # As in a comparison of 2012, which gave each 2 GB: a write buffer of 500 MB and
     # a cache of 1,500 MB here; chunks of 200 MB within the cache below.
     StoreProfile(
@@ -206,7 +207,6 @@ BUILT_IN: Final[tuple[StoreProfile, ...]] = (
         True,
         "unix socket, as in 2012",
     ),
-    StoreProfile("http", "http", {"transport": "tcp"}, True, "TCP, loopback"),
 )
 
 

@@ -131,7 +131,8 @@ WAYS = [
 ]
 """Every store of the table, every way: a later one gets the contract by itself."""
 
-KEEPING = [way for way in WAYS if way.profile.kind != "null"]
+WRITABLE = [way for way in WAYS if not registry.kind(way.profile.kind).read_only]
+KEEPING = [way for way in WRITABLE if way.profile.kind != "null"]
 WITH_SERVER = [way for way in WAYS if registry.kind(way.profile.kind).servers]
 
 

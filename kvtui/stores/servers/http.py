@@ -108,6 +108,9 @@ class PageServer(PrivateServer):
         pages = self._home / "pages"
         pages.mkdir(mode=0o700, exist_ok=True)
         self._give(pages)
+        # Apache opens /dev/stderr anew, as the user that it runs as.
+        self.log.touch(mode=0o600)
+        self._give(self.log)
         self._write(pages / PAGE, page())
         name = Path(program).name
         if "nginx" in name:

@@ -1,0 +1,305 @@
+"""The loops over HTTP: connections that end, and connections for one request."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kvtui.engine import calls, wire
+from kvtui.engine.control import Control
+from kvtui.engine.recorder import Recorder
+from kvtui.errors import OperationFailed
+from kvtui.stores.http import HttpStore
+from kvtui.stores.operations import Client, Get
+from kvtui.stores.servers import PrivateServer
+from tests.conftest import Servers
+from tests.engine.sums import Sums, asking, sums
+from tests.stores import pages
+from tests.stores.fakes import Conversation, Cut
+from tests.stores.pages import GOOD, LAST, Pages
+
+PAGE = Get(b"")
+LOOPS = ("wire", "calls")
+
+
+def driven(
+    loop: str,
+    settings: dict[str, Any],
+    clients: Sequence[Client],
+    timeout_s: float = 30,
+) -> Sums:
+    """All that was counted, proven to add up."""
+    recorder = Recorder(len(clients))
+    if loop == "wire":
+        store = HttpStore(settings)
+        made = [store.wire() for _ in clients]
+        wire.run(clients, made, store.wire, recorder, Control(), timeout_s, store.begin)
+    else:
+        stores = [HttpStore({**settings, "timeout_s": timeout_s}) for _ in clients]
+        for each in stores:
+            each.open()
+        calls.run(clients, stores, recorder, Control())
+        for each in stores:
+            each.close()
+    return sums(recorder)
+
+
+@pytest.fixture
+def server(servers: Servers) -> PrivateServer:
+    """The private page server on a loopback port."""
+    return servers.get("http", "tcp")
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_real_servers_pages_add_up(
+    server: PrivateServer, loop: str, kept: bool
+) -> None:
+    settings = server.connect_settings() | {"keep_alive": kept}
+    found = driven(loop, settings, [asking([PAGE] * 40) for _ in range(10)])
+    assert (found.attempted, found.ok, found.failed) == (400, 400, {})
+    assert found.read_bytes == 400 * 3985
+    assert found.reconnects == 0
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("last", [GOOD, LAST], ids=["in silence", "announced"])
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_connection_closed_between_requests_is_replaced_in_silence(
+    loop: str, last: bytes, transport: str
+) -> None:
+    """100: after five requests, announced or not; counted, and no failure."""
+    with Pages(pages.closing_after(5, last), transport=transport) as fake:
+        found = driven(loop, fake.settings, [asking([PAGE] * 23) for _ in range(3)])
+        assert (found.attempted, found.ok, found.failed) == (69, 69, {})
+        assert found.reconnects == 12
+        assert fake.connections == 15
+        assert fake.requests == 69
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_an_idle_connection_that_was_closed_is_replaced(loop: str) -> None:
+    """100: the server closed while the client computed."""
+    with Pages(pages.closing_after(1)) as fake:
+
+        def thinking() -> Client:
+            for number in range(4):
+                # The client computes until the server has closed for certain.
+                while fake.connections == number and number and fake._open:
+                    os.sched_yield()
+                yield PAGE
+            return None
+
+        found = driven(loop, fake.settings, [thinking()])
+        assert (found.ok, found.failed, found.reconnects) == (4, {}, 3)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_request_that_was_cut_has_failed_and_is_not_asked_again(loop: str) -> None:
+    """100, 101: after its first byte a reply is a failure when it ends early."""
+
+    def answer(conversation: Conversation, path: bytes, number: int) -> None:
+        if number == 3:
+            conversation.send(GOOD[:-2])
+            raise Cut
+        conversation.send(GOOD)
+
+    with Pages(answer) as fake:
+        replies: list[Any] = []
+        found = driven(loop, fake.settings, [asking([PAGE] * 8, replies)])
+        assert (found.ok, found.failed) == (6, {"truncated": 2})
+        assert fake.requests == 8
+        assert [getattr(each, "kind", each) for each in replies][:4] == [
+            b"hello",
+            b"hello",
+            "truncated",
+            b"hello",
+        ]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_server_that_never_replies_is_asked_once_for_each_request(
+    loop: str, kept: bool
+) -> None:
+    """101: no secret second try on a connection that has served nothing."""
+
+    def answer(conversation: Conversation, path: bytes, number: int) -> None:
+        raise Cut
+
+    with Pages(answer) as fake:
+        settings = fake.settings | {"keep_alive": kept}
+        found = driven(loop, settings, [asking([PAGE] * 4)])
+        assert (found.ok, found.failed) == (0, {"no reply": 4})
+        assert fake.requests == 4
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_body_that_ends_with_its_connection_is_whole(loop: str, kept: bool) -> None:
+    """101."""
+    answer = pages.saying(b"HTTP/1.1 200 OK\r\n\r\nto the end", then_close=True)
+    with Pages(answer) as fake:
+        replies: list[Any] = []
+        settings = fake.settings | {"keep_alive": kept}
+        found = driven(loop, settings, [asking([PAGE] * 3, replies)])
+        assert replies == [b"to the end"] * 3
+        assert (found.ok, found.failed) == (3, {})
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_redirects_and_error_pages_are_counted_as_what_they_are(loop: str) -> None:
+    """103: one request each, nothing is followed, nothing loops."""
+    moved = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
+    answers = {
+        b"/a": moved % b"/b",
+        b"/loop": moved % b"/loop",
+        b"/relative": moved % b"../b",
+        b"/away": moved % b"http://192.0.2.1/",
+        b"/b": GOOD,
+        b"/missing": b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone",
+        b"/busy": LAST.replace(b"200 OK", b"503 Busy"),
+    }
+    with Pages(pages.by_path(answers)) as fake:
+        found = driven(loop, fake.settings, [asking([Get(each) for each in answers])])
+        assert found.ok == 1
+        assert found.failed == {"status 302": 4, "status 404": 1, "status 503": 1}
+        assert fake.paths == list(answers)
+        assert found.read_bytes == 5
+
+
+def test_each_request_has_its_own_connection_without_keep_alive() -> None:
+    with Pages(pages.saying(LAST, then_close=True), transport="tcp") as fake:
+        settings = fake.settings | {"keep_alive": False}
+        found = driven("wire", settings, [asking([PAGE] * 20) for _ in range(3)])
+        assert (found.ok, found.failed, found.reconnects) == (60, {}, 0)
+        # And one for each client beforehand, to see whether the server is there.
+        assert (fake.requests, fake.connections) == (60, 63)
+
+
+def test_replies_byte_by_byte_over_connections_of_their_own() -> None:
+    def answer(conversation: Conversation, path: bytes, number: int) -> None:
+        conversation.in_pieces(LAST)
+        raise Cut
+
+    with Pages(answer, transport="tcp") as fake:
+        settings = fake.settings | {"keep_alive": False}
+        found = driven("wire", settings, [asking([PAGE] * 3) for _ in range(3)])
+        assert (found.ok, found.failed) == (9, {})
+
+
+class Without(HttpStore):
+    """A store whose connections fail in a way of their own while the clock runs."""
+
+    def __init__(self, settings: dict[str, Any], codes: list[int]) -> None:
+        super().__init__(settings)
+        self.codes = codes
+
+    def begin(self) -> Any:
+        if self.codes:
+            code = self.codes.pop(0)
+            raise self._failed(OSError(code, os.strerror(code)))
+        return super().begin()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "said"),
+    [
+        (errno.EADDRNOTAVAIL, "local ports", "no local port left"),
+        (errno.ECONNREFUSED, "refused", "refused"),
+        (errno.EMFILE, "disconnected", "open files"),
+    ],
+)
+def test_a_connection_that_cannot_be_made_is_a_failed_operation_of_its_kind(
+    code: int, kind: str, said: str
+) -> None:
+    """041: too few local ports are this machine's failure, not the server's."""
+    with Pages(pages.saying(LAST, then_close=True), transport="tcp") as fake:
+        store = Without(fake.settings | {"keep_alive": False}, [code] * 3)
+        replies: list[Any] = []
+        recorder = Recorder(1)
+        wire.run(
+            [asking([PAGE] * 5, replies)],
+            [store.wire()],
+            store.wire,
+            recorder,
+            Control(),
+            30,
+            store.begin,
+        )
+        found = sums(recorder)
+        assert (found.ok, found.failed) == (2, {kind: 3})
+        assert said in replies[0].message
+        assert (replies[0].hint is not None) is (kind == "local ports")
+
+
+def test_a_refusal_that_comes_while_others_wait_is_told_as_one() -> None:
+    """The system tells of it only when the connection is looked at again."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        nobody = held.getsockname()
+        with Pages(pages.saying(GOOD), transport="tcp") as fake:
+            store = HttpStore(fake.settings | {"keep_alive": False})
+            made = store.wire()
+            place = store._place
+            assert place is not None
+            store._place = place._replace(address=nobody)
+
+            def client() -> Client:
+                with pytest.raises(OperationFailed) as caught:
+                    yield PAGE
+                assert caught.value.kind == "refused"
+                assert "refused" in caught.value.message
+                store._place = place
+                assert (yield PAGE) == b"hello"
+                return None
+
+            recorder = Recorder(1)
+
+            def connect() -> Any:
+                store._place = place
+                return store.wire()
+
+            wire.run([client()], [made], connect, recorder, Control(), 30, store.begin)
+            found = sums(recorder)
+            assert (found.ok, found.failed) == (1, {"refused": 1})
+
+
+def test_a_connection_that_is_never_accepted_times_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rest of the loop goes on meanwhile; the kernel's queue is full."""
+    monkeypatch.setattr(wire, "CONNECT_LIMIT_NS", 200_000_000)
+    with socket.socket() as full, Pages(pages.saying(GOOD), transport="tcp") as fake:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        waiting = [socket.socket() for _ in range(8)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        store = HttpStore(fake.settings | {"keep_alive": False})
+        made = [store.wire(), store.wire()]
+        good = store._place
+        assert good is not None
+        turn = iter([good._replace(address=full.getsockname())])
+
+        def begin() -> Any:
+            store._place = next(turn, good)
+            return store.begin()
+
+        def connect() -> Any:
+            store._place = good
+            return store.wire()
+
+        recorder = Recorder(2)
+        clients = [asking([PAGE] * 2), asking([PAGE] * 50)]
+        wire.run(clients, made, connect, recorder, Control(), 30, begin)
+        found = sums(recorder)
+        assert (found.ok, found.failed) == (51, {"timeout": 1})
+        for each in waiting:
+            each.close()
