@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kvtui.errors import OperationFailed, StoreUnavailable
 from kvtui.stores.http_wire import Head, HttpWire, at, connection_failed
-from kvtui.stores.local import serving_process
 from kvtui.stores.operations import Get
+from kvtui.stores.peers import only_listener, peer_address
 from kvtui.stores.store import (
     PENDING,
     NewConnection,
@@ -61,7 +61,7 @@ class HttpStore(WireStore):
         self._port = int(settings.get("port", 443 if settings.get("tls") else 80))
         self._where = self._shown()
         self._place: Place | None = None
-        self._peer: Any = None
+        self._peer = ""
         self._made: tuple[socket.socket, HttpWire] | None = None
         self._buffer = memoryview(bytearray())
 
@@ -137,10 +137,10 @@ class HttpStore(WireStore):
         way = "keep-alive" if self._kept else "a connection for each request"
         return StoreInfo(
             (head.header("server") if head else "") or "HTTP server",
-            _address(self._peer, self._where),
+            self._peer or self._where,
             "none (it is only read)",
             f"{self.settings.get('client', 'wire')}, HTTP/1.1, {way}",
-            process_id=serving_process(connection),
+            process_id=only_listener(connection),
             details=self._details(head),
         )
 
@@ -229,7 +229,7 @@ class HttpStore(WireStore):
             if place.family != socket.AF_UNIX:
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._place = place
-            self._peer = made.getpeername()
+            self._peer = peer_address(made)
             return made
         raise problem or OSError(errno.EADDRNOTAVAIL, "the host has no address")
 
@@ -273,10 +273,3 @@ class HttpStore(WireStore):
             failure = self._failed(error)
             return StoreUnavailable(failure.message, hint=failure.hint)
         return StoreUnavailable(f"http at {self._where}: {said}", hint=hint)
-
-
-def _address(peer: Any, where: str) -> str:
-    if not isinstance(peer, tuple):
-        return peer if isinstance(peer, str) and peer else where
-    host = f"[{peer[0]}]" if ":" in peer[0] else peer[0]
-    return f"{host}:{peer[1]}"

@@ -42,5 +42,36 @@ def peer_process(connection: socket.socket) -> int | None:
     return None
 
 
+def only_listener(connection: socket.socket) -> int | None:
+    """The id of the one process that listens where this connection leads, also once
+    the server has closed it.
+
+    None where several share the work, as a web server's workers do: no one of them
+    is the server, and its CPU time is not the server's.
+    """
+    import psutil
+
+    try:
+        if connection.family == socket.AF_UNIX:
+            found = {peer_process(connection)} - {None}
+        elif connection.getpeername()[0] != connection.getsockname()[0]:
+            return None
+        else:
+            port = connection.getpeername()[1]
+            found = {
+                each.pid
+                for each in psutil.net_connections("tcp")
+                if each.pid
+                and each.status == psutil.CONN_LISTEN
+                and each.laddr.port == port
+            }
+        if len(found) != 1:
+            return None
+        (only,) = found
+        return None if psutil.Process(only).children() else only
+    except (psutil.Error, OSError):
+        return None
+
+
 def _plain(address: Any) -> tuple[str, int]:
     return str(address[0]).removeprefix("::ffff:"), int(address[1])

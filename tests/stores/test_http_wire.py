@@ -16,7 +16,9 @@ from kvtui.stores.operations import Delete, Get, Put
 from kvtui.stores.store import PENDING, NewConnection
 
 
-def fed(data: bytes, cuts: list[int], *, ends: bool = False) -> tuple[ResponseParser, Any]:
+def fed(
+    data: bytes, cuts: list[int], *, ends: bool = False
+) -> tuple[ResponseParser, Any]:
     """The body that comes of these pieces."""
     parser = ResponseParser()
     parser.expect()
