@@ -42,7 +42,8 @@ _OPTIONS: Final = (
         "--clients",
         type=Count(),
         metavar="N",
-        help=f"Callers at the same time, over all workers.  [default: {DEFAULT_CLIENTS}]",
+        help="Callers at the same time, over all workers."
+        f"  [default: {DEFAULT_CLIENTS}]",
     ),
     click.option(
         "--workers",
