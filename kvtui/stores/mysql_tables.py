@@ -109,7 +109,9 @@ def _reformat(cursor: Any, schema: str, table: str, found: str, asked: str) -> N
             f" not as {asked.lower()}",
             hint="remove them with --clear under the old row_format first",
         )
-    cursor.execute(f"ALTER TABLE {table}{_row_format(asked)}")
+    # A block size would be refused with any other format.
+    block = "" if asked == "COMPRESSED" else " KEY_BLOCK_SIZE=0"
+    cursor.execute(f"ALTER TABLE {table}{_row_format(asked)}{block}")
 
 
 def remove_when_empty(cursor: Any, settings: Settings) -> bool:

@@ -20,7 +20,7 @@ import psutil
 from kvtui.errors import StoreUnavailable
 from kvtui.stores.mysql_tables import quoted, schema_of
 from kvtui.stores.programs import find_program
-from kvtui.stores.servers.base import PrivateServer
+from kvtui.stores.servers.base import LINE_LIMIT, PrivateServer
 from kvtui.stores.servers.ties import tied_to_this_process
 from kvtui.stores.settings import size_bytes
 
@@ -140,8 +140,14 @@ class MySqlServer(PrivateServer):
         if done.returncode:
             raise StoreUnavailable(
                 f"mysql: {words[0]} ended with status {done.returncode}:"
-                f" {self.last_lines()}"
+                f" {self._errors() or self.last_lines()}"
             )
+
+    def _errors(self) -> str:
+        """What went wrong; an installer ends with lines of general advice."""
+        lines = self.log.read_text("utf-8", "replace").splitlines()
+        found = [line.strip()[:LINE_LIMIT] for line in lines if "ERROR" in line]
+        return " / ".join(found[:3])
 
     @property
     def _password_file(self) -> Path:
@@ -203,6 +209,7 @@ def _install_words(program: str, made: Path) -> list[str]:
             "--no-defaults",
             "--initialize-insecure",
             f"--datadir={made}",
+            f"--tmpdir={made.parent}",
             *_as_root(),
         ]
     beside = Path(program).resolve().parent
@@ -225,6 +232,10 @@ def _install_words(program: str, made: Path) -> list[str]:
         "--auth-root-authentication-method=socket",
         "--skip-test-db",
         "--skip-name-resolve",
+        # Another server that starts removes what it finds in a shared one.
+        f"--tmpdir={made.parent}",
+        # Nothing is in it yet that a crash of the machine could take.
+        "--innodb-flush-method=nosync",
         *_as_root(),
     ]
 
