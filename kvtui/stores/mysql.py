@@ -24,11 +24,11 @@ from kvtui.stores import mysql_statements as sql
 from kvtui.stores import mysql_tables
 from kvtui.stores.mysql_errors import TRY_AGAIN, failed, unavailable
 from kvtui.stores.mysql_login import connected, patience_s, timeout_s, where
+from kvtui.stores.mysql_prepared import prepare
 from kvtui.stores.mysql_status import Server, durability, server_facts
 from kvtui.stores.mysql_wire import (
     STATEMENTS,
     MySqlWire,
-    prepare,
 )
 from kvtui.stores.operations import KEY_LIMIT_BYTES, prefix
 from kvtui.stores.peers import peer_address, peer_process

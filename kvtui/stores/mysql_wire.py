@@ -10,15 +10,24 @@ where the facts come from.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from kvtui.errors import OperationFailed
 from kvtui.stores import mysql_packets as packets
 from kvtui.stores import mysql_statements as sql
+from kvtui.stores.mysql_adds import Adds, Plan
 from kvtui.stores.mysql_answers import Answer, Answering, Rows, fields
-from kvtui.stores.mysql_errors import TRY_AGAIN, server_error
+from kvtui.stores.mysql_errors import server_error
 from kvtui.stores.mysql_packets import Packets, Prepared, Refusal, broken_protocol
+from kvtui.stores.mysql_prepared import (
+    BLOB,
+    LONGLONG,
+    PREPARE,
+    bound,
+    head,
+    not_done,
+    unasked,
+)
 from kvtui.stores.operations import (
     Add,
     Counts,
@@ -30,17 +39,14 @@ from kvtui.stores.operations import (
 )
 from kvtui.stores.store import PENDING, Wire, unsupported
 
-_PREPARE, _EXECUTE, _PING = b"\x16", 0x17, b"\x0e"
-_BLOB, _LONGLONG = b"\xfc\0", b"\x08\0"
-_HEAD: Final = struct.Struct("<BIBI")
 _LONG: Final = struct.Struct("<q")
-_ADD_TYPES: Final = _BLOB * 3 + _LONGLONG
-_ROW_BYTES: Final = 56
-"""At most what a counter takes beside its key and name: digest, amount, lengths,
-types and its part of the null bitmap."""
-
 _WITH_VALUE: Final = 5
 """Packets of the answer to a get: columns, one definition, end, the row, end."""
+
+_USUAL_WRITES: Final = frozenset(
+    b"\x07\0\0\x01\0%c\0\x02\0\0\0" % changed for changed in (1, 2)
+)
+"""What nearly every put is answered with: an OK packet, autocommit, no warnings."""
 
 STATEMENTS: Final = (
     sql.GET,
@@ -53,42 +59,6 @@ STATEMENTS: Final = (
 """What is prepared when connecting."""
 
 
-Plan: TypeAlias = Generator[bytes, Answer, Any]
-"""An operation of several round trips: yields payloads, is sent answers."""
-
-
-def prepare_request(text: str) -> bytes:
-    """The payload of COM_STMT_PREPARE."""
-    return _PREPARE + text.encode()
-
-
-def prepare(
-    send: Callable[[bytes], Any], receive: Callable[[int], bytes], where: str, text: str
-) -> Prepared:
-    """Have a statement prepared, blocking. Raises OperationFailed, and what ``send``
-    and ``receive`` raise."""
-    payload = prepare_request(text)
-    incoming, answering = Packets(), Answering(prepares=True)
-    incoming.expect(packets.packets_of(len(payload)))
-    send(packets.framed(payload))
-    answer: Answer | None = None
-    while answer is None:
-        data = receive(1 << 16)
-        if not data:
-            raise OperationFailed("disconnected", "mysql: it hung up", broken=True)
-        for payload in incoming.feed(memoryview(data)):
-            if answer is not None:
-                raise _unasked()
-            answer = answering.take(payload)
-    if incoming.unfinished:
-        raise _unasked()
-    if isinstance(answer, Refusal):
-        raise server_error(where, answer.number, answer.text)
-    if not isinstance(answer, Prepared):
-        raise broken_protocol("a statement was prepared without an answer")
-    return answer
-
-
 class MySqlWire(Wire):
     """COM_STMT_EXECUTE for one connection, one operation at a time."""
 
@@ -97,22 +67,24 @@ class MySqlWire(Wire):
         self._limit = limit
         """max_allowed_packet: a payload must be shorter."""
         self._packets = Packets()
-        self._answering = Answering()
+        self._answering: Answering | None = None
+        """What has come of an answer, but for one that comes at once and is usual."""
+        self._prepares = False
         self._plan: Plan | None = None
         self._convert: Callable[[Any], Any] = _nothing
         numbers = dict(
             zip(STATEMENTS, (each.statement for each in prepared), strict=True)
         )
         self._get, self._put = (
-            _head(numbers[text]) + _bound(types)
-            for text, types in ((sql.GET, _BLOB), (sql.PUT, _BLOB * 2))
+            head(numbers[text]) + bound(types)
+            for text, types in ((sql.GET, BLOB), (sql.PUT, BLOB * 2))
         )
-        self._scan = _head(numbers[sql.SCAN]) + _bound(_BLOB + _LONGLONG)
+        self._scan = head(numbers[sql.SCAN]) + bound(BLOB + LONGLONG)
         self._counts, self._delete_value, self._delete_counters = (
-            _head(numbers[text]) + _bound(_BLOB)
+            head(numbers[text]) + bound(BLOB)
             for text in (sql.COUNTS, sql.DELETE_VALUE, sql.DELETE_COUNTERS)
         )
-        self._adds: dict[int, bytes] = {}
+        self._adds = Adds(where, limit)
         self._one_value = b""
         """What comes before the row in every answer to a get, once it was seen."""
 
@@ -120,8 +92,22 @@ class MySqlWire(Wire):
         """The first request of an operation."""
         shape, key = type(operation), operation.key
         self._plan = None
+        incoming = self._packets
         if shape is Get:
             self._convert = _value
+            length = len(key)
+            if length < 251:  # nearly always: the same as below, at once
+                self._answering = None
+                self._prepares = False
+                incoming.expect(1)
+                size = len(self._get) + 1 + length
+                return b"%c%c\0\0%b%c%b" % (
+                    size & 255,
+                    size >> 8,
+                    self._get,
+                    length,
+                    key,
+                )
             return self._framed(self._get + packets.length_coded(key))
         if isinstance(operation, Put):
             self._convert = _stored
@@ -140,8 +126,8 @@ class MySqlWire(Wire):
         if isinstance(operation, Delete):
             return self._begin(self._deleting(key))
         if isinstance(operation, Add):
-            rows = self._checked(key, operation)
-            return self._begin(self._adding(key, rows))
+            rows = self._adds.checked(key, operation.counts)
+            return self._begin(self._adds.plan(key, rows))
         raise unsupported("mysql", operation.label)
 
     def _begin(self, plan: Plan) -> bytes:
@@ -152,29 +138,36 @@ class MySqlWire(Wire):
     def _framed(self, payload: bytes) -> bytes:
         if len(payload) >= self._limit:
             raise sql.too_large(self._where, len(payload), self._limit)
-        self._answering = Answering(prepares=payload[:1] == _PREPARE)
+        self._answering = None
+        self._prepares = payload[:1] == PREPARE
         self._packets.expect(packets.packets_of(len(payload)))
         return packets.framed(payload)
 
     def feed(self, data: memoryview) -> Any:
         """The reply once whole; the next request in ``more`` meanwhile."""
-        if self._convert is _value and self._plan is None and self._one_value:
-            quick = self._quick_value(data)
-            if quick is not None:
-                return quick
-        fresh = not self._packets.unfinished
+        answering, plan = self._answering, self._plan
+        fresh = answering is None
+        if fresh and plan is None:
+            if self._convert is _value:
+                quick = self._quick_value(data)
+                if quick is not None:
+                    return quick
+            elif self._convert is _stored and bytes(data) in _USUAL_WRITES:
+                return None
+        if answering is None:
+            answering = self._answering = Answering(prepares=self._prepares)
         answer: Answer | None = None
         payloads = self._packets.feed(data)
         for number, payload in enumerate(payloads, 1):
-            answer = self._answering.take(payload)
+            answer = answering.take(payload)
             if answer is not None and number < len(payloads):
-                raise _unasked()
+                raise unasked()
         if answer is None:
             return PENDING
         if self._packets.unfinished:
-            raise _unasked()
-        if self._plan is not None:
-            return self._continue(self._plan, answer)
+            raise unasked()
+        if plan is not None:
+            return self._continue(plan, answer)
         if isinstance(answer, Refusal):
             raise server_error(self._where, answer.number, answer.text)
         if self._convert is _value and fresh and len(payloads) == _WITH_VALUE:
@@ -202,112 +195,34 @@ class MySqlWire(Wire):
         Anything else is left to the careful way, which sees the same bytes.
         """
         start = self._one_value
-        at = len(start)
-        end = len(data)
-        if self._packets.unfinished or end < at + 16 or bytes(data[:at]) != start:
+        got = bytes(data)
+        if not start or not got.startswith(start):
             return None
-        row = bytes(data[at:])
-        length = row[0] | row[1] << 8 | row[2] << 16
+        at, end = len(start), len(got)
         # The row, and 9 bytes that end the rows: fe, no warnings, a status.
-        if length + 13 != len(row) or row[3] != 4 or row[4] or row[5]:
+        if end < at + 16 or got[at + 3 : at + 6] != b"\x04\0\0":
             return None
-        if row[-9:-4] != b"\x05\0\0\x05\xfe":
+        length = got[at] | got[at + 1] << 8 | got[at + 2] << 16
+        if at + length + 13 != end or got[end - 9 : end - 4] != b"\x05\0\0\x05\xfe":
             return None
-        value, stop = packets.read_text(row, 6)
-        return value if stop == length + 4 else None
-
-    def _request_failed(self, answer: Answer) -> OperationFailed:
-        if isinstance(answer, Refusal):
-            return server_error(self._where, answer.number, answer.text)
-        return broken_protocol(f"an unexpected answer: {answer!r:.60}")
+        first = got[at + 6]
+        if first < 251:
+            return got[at + 7 : end - 9] if first == length - 3 else None
+        value, stop = packets.read_text(got, at + 6)
+        return value if stop == end - 9 else None
 
     def _deleting(self, key: bytes) -> Plan:
         there = False
-        for head in (self._delete_value, self._delete_counters):
-            answer = yield head + packets.length_coded(key)
+        for start in (self._delete_value, self._delete_counters):
+            answer = yield start + packets.length_coded(key)
             if not isinstance(answer, int):
-                raise self._request_failed(answer)
+                raise not_done(self._where, answer)
             there = there or answer > 0
         return there
 
-    def _checked(self, key: bytes, operation: Add) -> list[sql.Row]:
-        rows = sql.rows(operation.counts)
-        for row in rows:
-            size = len(key) + len(row[1]) + _ROW_BYTES + _HEAD.size
-            if size >= self._limit:
-                raise sql.too_large(self._where, size, self._limit)
-        return rows
-
-    def _adding(self, key: bytes, rows: list[sql.Row]) -> Plan:
-        if not rows:
-            yield _PING  # something must be asked to be answered
-            return None
-        # Filling up may take half as much again.
-        room = max(1, (self._limit - 64) * 2 // 3)
-        coded = packets.length_coded(key)
-        for batch in sql.batches(
-            rows, lambda row: len(key) + len(row[1]) + _ROW_BYTES, room
-        ):
-            yield from self._add_batch(coded, batch)
-        return None
-
-    def _add_batch(self, key: bytes, batch: Sequence[sql.Row]) -> Plan:
-        size = filled_up(len(batch))
-        head = self._adds.get(size)
-        if head is None:
-            answer = yield prepare_request(sql.add_statement(size))
-            if not isinstance(answer, Prepared):
-                raise self._request_failed(answer)
-            types = _bound(_ADD_TYPES * size, size * 4)
-            head = self._adds[size] = _head(answer.statement) + types
-        parts = [head]
-        for digest, name, amount in batch:
-            parts += (key, b"\x14", digest, packets.length_coded(name))
-            parts.append(_LONG.pack(amount))
-        if size > len(batch):
-            digest, name, _ = min(batch, key=lambda row: len(row[1]))
-            nothing = (key, b"\x14", digest, packets.length_coded(name), bytes(8))
-            parts += nothing * (size - len(batch))
-        request = b"".join(parts)
-        for _ in range(sql.TRIES):
-            answer = yield request
-            if not isinstance(answer, Refusal) or answer.number not in TRY_AGAIN:
-                break
-        if not isinstance(answer, int):
-            raise self._request_failed(answer)
-        if answer < len(batch):
-            raise broken_protocol(f"{answer} of {len(batch)} counters were changed")
-        return None
-
-
-def filled_up(rows: int) -> int:
-    """How many rows the statement for that many has: 1, 2, 3, 4, 6, 8, 12, 16, …
-
-    A server keeps a limited number of prepared statements, so there is none for every
-    number; what is left over adds 0 to a counter that is added to anyway.
-    """
-    size = 1 << (rows - 1).bit_length()
-    return size * 3 // 4 if size >= 4 and rows <= size * 3 // 4 else size
-
-
-def _head(statement: int) -> bytes:
-    return _HEAD.pack(_EXECUTE, statement, 0, 1)  # no cursor; one iteration
-
-
-def _bound(types: bytes, parameters: int = 0) -> bytes:
-    """The null bitmap (none is), and the parameters' types. A BLOB parameter is bytes
-    to the server, whatever the connection's character set."""
-    number = parameters or len(types) // 2
-    return bytes((number + 7) // 8) + b"\x01" + types
-
-
-def _unasked() -> OperationFailed:
-    # It would be taken for the answer to the next operation.
-    return broken_protocol("an answer came that nobody asked for")
-
 
 def _nothing(answer: Answer) -> Any:
-    raise _unasked()
+    raise unasked()
 
 
 def _rows(answer: Answer, shapes: str) -> list[tuple[Any, ...]]:

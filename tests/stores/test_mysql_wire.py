@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from kvtui.errors import OperationFailed
 from kvtui.stores import mysql_packets as packets
 from kvtui.stores import mysql_statements as sql
+from kvtui.stores.mysql_adds import filled_up
 from kvtui.stores.mysql_packets import LONGEST, Packets, Prepared, framed
-from kvtui.stores.mysql_wire import STATEMENTS, MySqlWire, filled_up
+from kvtui.stores.mysql_wire import STATEMENTS, MySqlWire
 from kvtui.stores.operations import Add, Counts, Delete, Get, Operation, Put, Scan
 from kvtui.stores.store import PENDING
 
@@ -101,7 +102,7 @@ def test_an_answer_is_understood_however_it_is_cut(size: int) -> None:
     made = wire()
     for _ in range(2):  # the second time a get knows what to expect
         for operation, wanted, replies in ANSWERS:
-            if isinstance(operation, Add) and operation.counts and made._adds:
+            if isinstance(operation, Add) and operation.counts and made._adds._heads:
                 replies = replies[1:]  # its statement is prepared by now
             made.encode(operation)
             found: Any = PENDING
