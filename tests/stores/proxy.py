@@ -62,6 +62,7 @@ class Link:
                 if not self._proxy.may_pass():
                     break
                 self._asked = True
+                self._proxy.hear(data)
                 self._server.sendall(data)
         self.close()
 
@@ -76,7 +77,7 @@ class Link:
                 if self._asked:
                     self._asked = False
                     self._replies += 1
-                    if self._replies > HANDSHAKE_REPLIES:
+                    if self._replies > self._proxy.handshake_replies:
                         fault = self._proxy.fault_for(data)
                 if silent:
                     continue
@@ -134,22 +135,31 @@ class Proxy:
         *,
         transport: str = "",
         piece_bytes: int = 0,
+        handshake_replies: int = HANDSHAKE_REPLIES,
+        most: int | None = None,
+        beyond: Literal["refuse", "ignore"] = "refuse",
     ) -> None:
         """``upstream``: settings under which the real server is reached;
         ``transport``: where the proxy listens, as the server does when empty;
-        ``piece_bytes``: cut every reply into pieces of that length."""
+        ``piece_bytes``: cut every reply into pieces of that length;
+        ``most``: so many connections at once, and what becomes of those beyond."""
         self._upstream = dict(upstream)
         self._directory = Path(tempfile.mkdtemp(prefix="kvtui-proxy-"))
         self._transport = transport or ("unix" if upstream.get("path") else "tcp")
         self.piece_bytes = piece_bytes
+        self.handshake_replies = handshake_replies
+        self._most, self._beyond = most, beyond
         self.connections = 0
         """Accepted so far."""
         self.replies = 0
         """Begun so far, over all connections, but for handshakes."""
         self.struck = 0
         """Replies that a fault has struck."""
+        self.heard: list[bytes] | None = None
+        """What clients ask, in the pieces in which it comes, once this is a list."""
         self._armed: list[tuple[int, Fault]] = []
         self._open: list[Link] = []
+        self._ignored: list[socket.socket] = []
         self._threads: list[Thread] = []
         self._lock = Lock()
         self._flow = Condition(self._lock)
@@ -201,6 +211,11 @@ class Proxy:
             self._flow.wait_for(lambda: not self._held or self._stopping.is_set())
         return not self._stopping.is_set()
 
+    def hear(self, data: bytes) -> None:
+        """Take note of what a client asks."""
+        if self.heard is not None:
+            self.heard.append(data)
+
     def fault_for(self, data: bytes) -> Fault | None:
         """The fault that strikes the reply that begins with ``data``, if one does."""
         with self._lock:
@@ -237,6 +252,8 @@ class Proxy:
         self._listener.close()
         self._threads[0].join(10)  # Afterwards there are no more new connections.
         self.cut_all()
+        for ignored in self._ignored:
+            ignored.close()
         for thread in self._threads[1:]:
             thread.join(10)
         (self._directory / "s").unlink(missing_ok=True)
@@ -256,6 +273,12 @@ class Proxy:
             if not self.may_pass():
                 client.close()
                 return
+            if self._most is not None and len(self._open) >= self._most:
+                if self._beyond == "refuse":
+                    client.close()
+                else:
+                    self._ignored.append(client)
+                continue
             try:
                 server = self._connect()
             except OSError:
