@@ -26,8 +26,10 @@ from tests.conftest import Servers, require_server
 from tests.stores.proxy import Fault, Proxy, Then
 from tests.stores.talking import WITH_SERVER, Calls, OnTheWire, Way
 
-EVERY_WAY = pytest.mark.parametrize("way", WITH_SERVER, ids=str)
 SERVED = list({way.profile.name: way.profile for way in WITH_SERVER}.values())
+WRITABLE = [way for way in WITH_SERVER if not registry.kind(way.profile.kind).read_only]
+"""Reading a page again over a new connection, once the old one was closed between
+two requests, is HTTP's own way; tests/stores has what must hold for it."""
 ENDS: dict[Then, str] = {"silence": "timeout", "close": "disconnected"}
 
 NAME = b"zwqlx"
@@ -47,7 +49,7 @@ def talker(way: Way, settings: dict[str, Any]) -> Calls:
     return shape(adapter(settings | {"client": way.client}))
 
 
-@EVERY_WAY
+@pytest.mark.parametrize("way", WRITABLE, ids=str)
 @pytest.mark.parametrize("then", ENDS)
 def test_an_operation_whose_reply_is_lost_was_sent_once(
     way: Way, servers: Servers, then: Then
@@ -72,7 +74,7 @@ def test_an_operation_whose_reply_is_lost_was_sent_once(
         assert asked.count(NAME) + asked.count(NAME.hex().encode()) == 1
 
 
-@EVERY_WAY
+@pytest.mark.parametrize("way", WRITABLE, ids=str)
 @pytest.mark.parametrize("then", ENDS)
 def test_an_addition_whose_reply_is_lost_is_never_made_twice(
     way: Way, servers: Servers, then: Then
