@@ -7,7 +7,8 @@ that a reply waits for its stamp no longer than one client's own work takes.
 
 A connection that may serve no more, or that the server closed between two requests,
 is replaced within the operation that needs it: its connecting is part of the
-operation's time, and the other clients go on meanwhile.
+operation's time, and the other clients go on meanwhile. They also go on while a
+connection that failed is made anew (:mod:`~kvtui.engine.reconnect`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from kvtui.engine.control import (
     Control,
     StoreGone,
 )
+from kvtui.engine.reconnect import Reconnecting
 from kvtui.engine.recorder import Recorder
 from kvtui.errors import OperationFailed, StoreError
 from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put
@@ -134,7 +136,7 @@ class _Loop:
         timeout_s: float,
     ) -> None:
         self.figures: list[Figures] = []
-        self._connect = connect
+        self._reconnecting = Reconnecting[Connection](connect)
         self._begin = begin
         self._recorder = recorder
         self._control = control
@@ -470,37 +472,47 @@ class _Loop:
             elif connection.opening and now - connection.begin > CONNECT_LIMIT_NS:
                 text = f"no connection within {CONNECT_LIMIT_NS / 1e9:g} s"
                 self._fail(connection, OperationFailed("timeout", text, broken=True))
-        if self._down:
-            self._reconnect(now)
         if self._control.stopping:
             self._stop(now)
+        elif self._down:
+            self._reconnect(now)
 
     def _reconnect(self, now: int) -> None:
-        for connection in list(self._down):
-            if connection.retry_at > now:
-                continue
-            try:
-                connection.connect(*self._connect())
-            except StoreError as error:
-                if now - connection.down_since > GIVE_UP_S * 1e9:
-                    raise StoreGone(
-                        f"{error.message}; gone for {GIVE_UP_S:.0f} s", hint=error.hint
-                    ) from None
-                connection.retry_at = now + int(connection.back_off_s * 1e9)
-                connection.back_off_s = min(
-                    2 * connection.back_off_s, LONGEST_BACK_OFF_S
-                )
-                # One refusal is enough a turn: the others would only repeat it.
-                return
-            self._down.remove(connection)
-            self._recorder.reconnects += 1
-            self._watch(connection)
-            self._go_on(connection, None)
+        """Take the connections that were made anew, and have the next ones made."""
+        taken = self._reconnecting.take()
+        for connection, made in taken:
+            if not isinstance(made, Exception):
+                connection.connect(*made)
+                self._down.remove(connection)
+                self._recorder.reconnects += 1
+                self._watch(connection)
+        # Only now, when every new socket has its owner: either may raise.
+        for connection, made in taken:
+            if isinstance(made, Exception):
+                self._still_down(connection, made, now)
+            else:
+                self._go_on(connection, None)
+        if not self._reconnecting.busy:
+            due = [each for each in self._down if each.retry_at <= now]
+            if due:
+                self._reconnecting.start(due)
+
+    def _still_down(self, connection: Connection, error: Exception, now: int) -> None:
+        """It could not connect: later again, or never."""
+        if not isinstance(error, StoreError):
+            raise error
+        if now - connection.down_since > GIVE_UP_S * 1e9:
+            raise StoreGone(
+                f"{error.message}; gone for {GIVE_UP_S:.0f} s", hint=error.hint
+            ) from None
+        connection.retry_at = now + int(connection.back_off_s * 1e9)
+        connection.back_off_s = min(2 * connection.back_off_s, LONGEST_BACK_OFF_S)
 
     def _stop(self, now: int) -> None:
         """Leave the clients that do not wait; after a grace, the others too."""
         if not self._stop_by:
             self._stop_by = now + STOP_GRACE_NS
+        self._reconnecting.close()
         for connection in self._down:
             self.figures.append({})
             connection.client.close()
@@ -520,6 +532,7 @@ class _Loop:
             with contextlib.suppress(OSError):
                 connection.socket.close()
             connection.client.close()
+        self._reconnecting.close()
         self._poller.close()
         self._recorder.flush(self._attempted, self._read_bytes, self._written_bytes)
 

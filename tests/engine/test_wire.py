@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from threading import Event
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from kvtui.stores.operations import (
     Scan,
     key,
 )
-from kvtui.stores.redis import RedisStore
+from kvtui.stores.redis import RedisStore, RedisWire
 from kvtui.stores.servers import PrivateServer
 from kvtui.stores.store import Wire
 from tests.engine.sums import InThread, Sums, asking, endless, sums
@@ -310,6 +311,78 @@ def test_a_server_that_refuses_new_connections_for_a_while_is_waited_for() -> No
         assert (found.ok, found.failed) == (36, {"disconnected": 4})
         assert found.reconnects == 4
         assert refused == [5]
+
+
+def test_others_go_on_while_one_connection_is_made_anew() -> None:
+    """A server that accepts and says nothing blocks whoever connects for seconds."""
+    over = Event()
+
+    def answer(conversation: fakes.Conversation, command: fakes.Command) -> None:
+        if command[1] == b"cut" and not over.is_set():
+            fakes.closing(conversation, command)
+        fakes.good(conversation, command)
+
+    def busy() -> Client:
+        for _ in range(500):
+            yield Get(b"k")
+        over.set()
+        return None
+
+    with Fake(answer) as fake:
+        session, replies = Session(fake.settings, 2), list[Any]()
+        connect = session.connect
+
+        def frozen() -> tuple[socket.socket, Wire]:
+            if not over.wait(30):
+                raise AssertionError("the other client had to wait")
+            return connect()
+
+        session.connect = frozen  # type: ignore[method-assign]
+        session.run([asking([Get(b"cut"), Get(b"k")], replies), busy()])
+        assert replies[0].kind == "disconnected"
+        assert replies[1] == b"value"
+        found = session.sums()
+        assert (found.ok, found.failed, found.reconnects) == (
+            501,
+            {"disconnected": 1},
+            1,
+        )
+
+
+def test_a_stop_does_not_wait_for_a_connection_that_is_being_made() -> None:
+    asked, over = Event(), Event()
+    left, right = socket.socketpair()
+
+    def frozen() -> tuple[socket.socket, Wire]:
+        asked.set()
+        over.wait(30)
+        return left, RedisWire()
+
+    with Fake(fakes.closing) as fake, right:
+        session = Session(fake.settings, 1)
+        session.connect = frozen  # type: ignore[method-assign]
+        loop = InThread(lambda: session.run([endless(lambda n: Get(b"k"))]))
+        assert asked.wait(30)
+        session.control.stop()
+        loop.result(20)
+        assert not over.is_set()
+        assert session.sums().failed == {"disconnected": 1}
+        over.set()
+        # What nobody wanted any more is closed.
+        right.settimeout(30)
+        assert right.recv(1) == b""
+
+
+def test_an_adapter_that_breaks_while_connecting_ends_the_trial() -> None:
+    def broken() -> tuple[socket.socket, Wire]:
+        raise ZeroDivisionError
+
+    with Fake(fakes.closing) as fake:
+        session = Session(fake.settings, 2)
+        session.connect = broken  # type: ignore[method-assign]
+        with pytest.raises(ZeroDivisionError):
+            session.run([asking([Get(b"k")] * 3) for _ in range(2)])
+        session.sums()
 
 
 def test_a_full_store_ends_the_trial() -> None:
