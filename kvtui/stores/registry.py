@@ -171,6 +171,12 @@ BUILT_IN: Final[tuple[StoreProfile, ...]] = (
     StoreProfile("ram", "ram", place="in process"),
     StoreProfile("leveldb", "leveldb", place="embedded"),
     StoreProfile("wiredtiger", "wiredtiger", place="embedded"),
+    StoreProfile(
+        "memcached-unix", "memcached", {"transport": "unix"}, True, "unix socket"
+    ),
+    StoreProfile(
+        "memcached-tcp", "memcached", {"transport": "tcp"}, True, "TCP, loopback"
+    ),
     StoreProfile("redis-unix", "redis", {"transport": "unix"}, True, "unix socket"),
     StoreProfile("redis-tcp", "redis", {"transport": "tcp"}, True, "TCP, loopback"),
     StoreProfile("tokyo-unix", "tokyo", {"transport": "unix"}, True, "unix socket"),
