@@ -26,11 +26,11 @@ from pymemcache.exceptions import (
 
 from kvtui.errors import OperationFailed, StoreError, StoreUnavailable
 from kvtui.stores import memcached_admin as admin
+from kvtui.stores.memcached_connect import address_of, connect, where_of
 from kvtui.stores.memcached_counters import records
-from kvtui.stores.memcached_wire import (
+from kvtui.stores.memcached_exchanges import (
     ITEM_OVERHEAD_BYTES,
     Exchange,
-    MemcachedWire,
     Peer,
     deleting_all,
     deleting_counters,
@@ -38,12 +38,10 @@ from kvtui.stores.memcached_wire import (
     failure,
     refused,
 )
+from kvtui.stores.memcached_wire import MemcachedWire
 from kvtui.stores.operations import KEY_LIMIT_BYTES, Add, Counts, prefix
 from kvtui.stores.store import ADD, PENDING, Settings, StoreInfo, Wire, WireStore
 
-DEFAULT_PORT: Final = 11211
-DEFAULT_TIMEOUT_S: Final = 10.0
-CONNECT_TIMEOUT_S: Final = 3.0
 _PIECE: Final = 1 << 18
 _WIPE_ROUNDS: Final = 10
 
@@ -61,14 +59,14 @@ class MemcachedStore(WireStore):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._client: Client | None = None
-        self._where = _where(settings)
+        self._where = where_of(settings)
         self._peer = Peer(self._where, 0, True)
         self._max_connections = ""
 
     def open(self) -> None:
         """Connect; the server's settings prove that it serves this connection."""
         self.close()
-        self._client, told = _connect(self.settings, self._where)
+        self._client, told = connect(self.settings, self._where)
         self._peer = admin.peer_from(told, self._where)
         self._max_connections = told.get("maxconns", "")
 
@@ -124,7 +122,7 @@ class MemcachedStore(WireStore):
     def wire(self) -> tuple[socket.socket, Wire]:
         """Connect through pymemcache, then take over its socket."""
         try:
-            client, told = _connect(self.settings, self._where)
+            client, told = connect(self.settings, self._where)
         except StoreUnavailable as error:
             if not self._max_connections:
                 raise
@@ -149,7 +147,7 @@ class MemcachedStore(WireStore):
         local = isinstance(address, str) or address[0] in ("127.0.0.1", "::1")
         return StoreInfo(
             f"memcached {found.get('version', '?')}",
-            _address(address, self._where),
+            address_of(address, self._where),
             "memory (nothing outlives the server)",
             self._driver(),
             memory_limit=f"{limit:,} bytes" if limit else "none",
@@ -298,84 +296,6 @@ def _line(word: bytes, error: Exception) -> bytes:
     """The line that pymemcache has made this exception of."""
     said = error.args[0] if error.args else b""
     return word + b" " + (said if isinstance(said, bytes) else str(said).encode())
-
-
-def _connect(settings: Settings, where: str) -> tuple[Client, dict[str, str]]:
-    """A connected driver, and what the server told of its settings.
-
-    Without asking, a server that refuses (its limit of connections) would be noticed
-    only once the clock runs. Raises StoreUnavailable.
-    """
-    timeout_s = float(settings.get("timeout_s", DEFAULT_TIMEOUT_S))
-    connect_timeout_s = min(CONNECT_TIMEOUT_S, timeout_s)
-    problem: Exception = OSError("its name has no address")
-    try:
-        for server in _servers(settings):
-            client = Client(
-                server,
-                connect_timeout=connect_timeout_s,
-                timeout=connect_timeout_s,
-                no_delay=True,
-                default_noreply=False,
-            )
-            try:
-                # Its own first command would hide what a refusing server says.
-                client._connect()
-            except OSError as error:
-                problem = error
-                continue
-            return client, _greeted(client, where, timeout_s)
-    except (OSError, ValueError) as error:
-        problem = error
-    text = str(problem) or type(problem).__name__
-    hint = "is the server running, and is this its address?"
-    if isinstance(problem, TimeoutError):
-        hint = (
-            "it may be frozen, or at its limit of connections (-c): use fewer"
-            " --clients, or raise it"
-        )
-        text = f"no answer within {connect_timeout_s:g} s"
-    raise StoreUnavailable(f"memcached at {where}: {text}", hint=hint)
-
-
-def _greeted(client: Client, where: str, timeout_s: float) -> dict[str, str]:
-    connection = client.sock
-    try:
-        if connection is None:
-            raise ConnectionResetError("pymemcache did not connect")
-        told = admin.statistics(connection, where, "settings")
-        # Connected: from now on a reply may take its time.
-        connection.settimeout(timeout_s)
-    except BaseException:
-        client.close()
-        raise
-    return told
-
-
-def _servers(settings: Settings) -> list[Any]:
-    """Where to connect, in order; pymemcache itself tries only a name's first
-    address."""
-    if settings.get("path"):
-        return [str(settings["path"])]
-    host = str(settings.get("host", "127.0.0.1")).strip("[]")
-    port = int(settings.get("port", DEFAULT_PORT))
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [address[:2] for *_, address in found]
-
-
-def _where(settings: Settings) -> str:
-    if settings.get("path"):
-        return str(settings["path"])
-    host = str(settings.get("host", "127.0.0.1")).strip("[]")
-    shown = f"[{host}]" if ":" in host else host
-    return f"{shown}:{settings.get('port', DEFAULT_PORT)}"
-
-
-def _address(peer: Any, where: str) -> str:
-    if not isinstance(peer, tuple):
-        return str(peer) or where
-    host = f"[{peer[0]}]" if ":" in peer[0] else peer[0]
-    return f"{host}:{peer[1]}"
 
 
 def _number(found: dict[str, str], name: str) -> int | None:

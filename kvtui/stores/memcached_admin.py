@@ -5,6 +5,7 @@ On a blocking connection, outside the measured time.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import time
@@ -13,7 +14,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from kvtui.errors import OperationFailed, StoreUnavailable
-from kvtui.stores.memcached_wire import Peer, protocol_error
+from kvtui.stores.memcached_exchanges import Peer, protocol_error
 
 BUSY_LIMIT_S: Final = 10.0
 """How long another crawl of the server's is waited for."""
@@ -40,10 +41,9 @@ def statistics(connection: socket.socket, where: str, what: str = "") -> dict[st
     """
     command = f"stats {what}".rstrip().encode() + b"\r\n"
     received = b""
-    try:
+    # One that closes at once may have said why before.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(command)
-    except (BrokenPipeError, ConnectionResetError):
-        pass  # It may have said why before it closed.
     while not received.endswith(b"END\r\n"):
         piece = connection.recv(_PIECE)
         received += piece
