@@ -12,7 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Each program, and its package where that has another name; MariaDB's start no
 # service.
-SERVERS := redis-server mariadbd:mariadb-server-core mariadb-slap:mariadb-client apache2:apache2-bin
+SERVERS := redis-server memcached mariadbd:mariadb-server-core mariadb-slap:mariadb-client \
+	apache2:apache2-bin
 # Stands in for mongod, which few distributions have; the version that is known to do.
 STAND_IN := secantusdb==0.7.0b3
 STAND_IN_HOME := $(VENV)/servers/secantusdb

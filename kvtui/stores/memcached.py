@@ -26,7 +26,7 @@ from pymemcache.exceptions import (
 
 from kvtui.errors import OperationFailed, StoreError, StoreUnavailable
 from kvtui.stores import memcached_admin as admin
-from kvtui.stores.memcached_connect import address_of, connect, where_of
+from kvtui.stores.memcached_connect import connect, where_of
 from kvtui.stores.memcached_counters import records
 from kvtui.stores.memcached_exchanges import (
     ITEM_OVERHEAD_BYTES,
@@ -40,6 +40,7 @@ from kvtui.stores.memcached_exchanges import (
 )
 from kvtui.stores.memcached_wire import MemcachedWire
 from kvtui.stores.operations import KEY_LIMIT_BYTES, Add, Counts, prefix
+from kvtui.stores.peers import peer_address
 from kvtui.stores.store import ADD, PENDING, Settings, StoreInfo, Wire, WireStore
 
 _PIECE: Final = 1 << 18
@@ -61,14 +62,12 @@ class MemcachedStore(WireStore):
         self._client: Client | None = None
         self._where = where_of(settings)
         self._peer = Peer(self._where, 0, True)
-        self._max_connections = ""
 
     def open(self) -> None:
         """Connect; the server's settings prove that it serves this connection."""
         self.close()
         self._client, told = connect(self.settings, self._where)
         self._peer = admin.peer_from(told, self._where)
-        self._max_connections = told.get("maxconns", "")
 
     def close(self) -> None:
         """Disconnect."""
@@ -121,15 +120,7 @@ class MemcachedStore(WireStore):
 
     def wire(self) -> tuple[socket.socket, Wire]:
         """Connect through pymemcache, then take over its socket."""
-        try:
-            client, told = connect(self.settings, self._where)
-        except StoreUnavailable as error:
-            if not self._max_connections:
-                raise
-            raise StoreUnavailable(
-                f"{error.message} (its limit is {self._max_connections} connections)",
-                hint=error.hint,
-            ) from None
+        client, told = connect(self.settings, self._where)
         peer = admin.peer_from(told, self._where)
         taken, client.sock = client.sock, None
         if taken is None:
@@ -141,13 +132,15 @@ class MemcachedStore(WireStore):
         with self._lent() as connection:
             found = admin.statistics(connection, self._where)
             told = admin.statistics(connection, self._where, "settings")
-            address = connection.getpeername()
+            address = peer_address(connection)
+            local = connection.family == socket.AF_UNIX or connection.getpeername()[
+                0
+            ] in ("127.0.0.1", "::1")
         peer = admin.peer_from(told, self._where)
         limit, used = _number(found, "limit_maxbytes"), _number(found, "bytes")
-        local = isinstance(address, str) or address[0] in ("127.0.0.1", "::1")
         return StoreInfo(
             f"memcached {found.get('version', '?')}",
-            address_of(address, self._where),
+            address or self._where,
             "memory (nothing outlives the server)",
             self._driver(),
             memory_limit=f"{limit:,} bytes" if limit else "none",

@@ -86,11 +86,3 @@ def where_of(settings: Settings) -> str:
     host = str(settings.get("host", "127.0.0.1")).strip("[]")
     shown = f"[{host}]" if ":" in host else host
     return f"{shown}:{settings.get('port', DEFAULT_PORT)}"
-
-
-def address_of(peer: Any, where: str) -> str:
-    """The other end of a live socket, in words."""
-    if not isinstance(peer, tuple):
-        return str(peer) or where
-    host = f"[{peer[0]}]" if ":" in peer[0] else peer[0]
-    return f"{host}:{peer[1]}"
