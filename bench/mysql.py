@@ -37,7 +37,7 @@ from kvtui.stores.servers.mysql import MySqlServer
 
 CLIENTS = 50
 ROUNDS = 5
-OPERATIONS = 40_000
+OPERATIONS = 20_000
 DRIVER_OPERATIONS = 10_000
 VALUE = b"x" * 100
 KEYS = [key("bench", b"%d" % number) for number in range(CLIENTS)]

@@ -205,7 +205,7 @@ BUILT_IN: Final[tuple[StoreProfile, ...]] = (
         "mysql",
         {
             "transport": "unix",
-            "memory": "2GB",
+            "memory": "2GiB",
             "row_format": "compressed",
             "flush_at_commit": 0,
             "direct_io": False,

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 import psutil
 
 from kvtui.errors import StoreUnavailable
+from kvtui.stores.memory import free_bytes
 from kvtui.stores.mysql_tables import quoted, schema_of
 from kvtui.stores.programs import find_program
 from kvtui.stores.servers.base import LINE_LIMIT, PrivateServer
@@ -174,12 +175,10 @@ class MySqlServer(PrivateServer):
         _write(self._account_file, "\n".join(lines) + "\n")
 
     def _pool_bytes(self) -> int:
-        memory = psutil.virtual_memory()
         asked = self.settings.get("memory")
-        wanted = (
-            size_bytes(asked) if asked else min(_MOST_POOL_BYTES, memory.total // 4)
-        )
-        return min(wanted, int(memory.available) // 2)
+        usual = min(_MOST_POOL_BYTES, int(psutil.virtual_memory().total) // 4)
+        wanted = size_bytes(asked) if asked else usual
+        return min(wanted, free_bytes() // 2)
 
     def _log_bytes(self) -> int:
         quarter = self._pool_bytes() // 4
