@@ -166,9 +166,12 @@ class Commands:
         if magic != 0xC8 or code not in self.table:
             raise HangUp
         name, command = self.table[code]
-        reply = command(request)
         self.counted[name] += 1
-        return reply
+        try:
+            return command(request)
+        except Incomplete:
+            self.counted[name] -= 1
+            raise
 
     def missing(self, request: Request) -> bytes:
         raise HangUp
@@ -198,8 +201,11 @@ class Commands:
         key_length, value_length = request.length(), request.length()
         width = request.number()
         key, value = request.take(key_length), request.take(value_length)
-        both = self.records.get(key, b"") + value
-        return self.store(key, both[max(0, len(both) - width) :], "putshl")
+        old = self.records.get(key)
+        if old is not None:  # A new record is not cut.
+            value = old + value
+            value = value[max(0, len(value) - width) :]
+        return self.store(key, value, "putshl")
 
     def putnr(self, request: Request) -> bytes:
         self.store(*request.pair(), "putnr")
@@ -256,6 +262,8 @@ class Commands:
         # Sums wrap at 32 bits, as a C int does.
         total = (WHOLE.unpack(old)[0] + amount + 2**31) % 2**32 - 2**31
         self.records[key] = WHOLE.pack(total)
+        if total == -(2**31):
+            return FAILED  # It stands for a failure inside the real one.
         return DONE + struct.pack(">i", total)
 
     def adddouble(self, request: Request) -> bytes:
