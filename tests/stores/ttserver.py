@@ -15,6 +15,7 @@ second server waits for it, as Tokyo Cabinet's do. Only the standard library.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import select
 import signal
@@ -276,7 +277,7 @@ class Commands:
         # The real one computes with doubles too, and rounds beyond 2^53.
         total = DOUBLE.unpack(old)[0] + (whole + fraction / 1e12)
         self.records[key] = DOUBLE.pack(total)
-        return DONE + PARTS.pack(int(total), int((total - int(total)) * 1e12))
+        return FAILED if math.isnan(total) else DONE + parts(total)
 
     def ext(self, request: Request) -> bytes:
         name_length, _ = request.length(), request.number()
@@ -346,6 +347,16 @@ class Commands:
         if name == b"sync":
             return listed(DONE, [])
         return listed(FAILED, [])
+
+
+def parts(number: float) -> bytes:
+    """A double as a reply holds it: its whole part, and what is left in 1e-12."""
+    if math.isinf(number):
+        return PARTS.pack(2**63 - 1 if number > 0 else -(2**63), 0)
+    whole = math.trunc(number)
+    left = int((number - whole) * 1e12)
+    # What C makes of a double that is too large for it, on x86.
+    return PARTS.pack(whole if -(2**63) <= whole < 2**63 else -(2**63), left)
 
 
 def listed(code: bytes, words: list[bytes]) -> bytes:
