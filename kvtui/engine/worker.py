@@ -121,10 +121,20 @@ class _Target:
         except StoreError as error:
             have = len(self._stores) + len(self._connections)
             raise StoreUnavailable(
-                f"only {have} of {len(plan.mine)} clients could connect:"
-                f" {error.message}",
+                f"only {have} of {len(plan.mine)} clients could connect"
+                f"{self._allowed()}: {error.message}",
                 hint=error.hint,
             ) from None
+
+    def _allowed(self) -> str:
+        """The server's limit of clients, in words, where it tells one to a
+        connection that it has."""
+        with contextlib.suppress(KvtuiError):
+            told = self.admin.info().details
+            for name in ("maxclients", "maxconns"):
+                if told.get(name):
+                    return f" (the server's {name} is {told[name]})"
+        return ""
 
     def _connect(self, adapter: type[Store], opened: contextlib.ExitStack) -> None:
         plan = self._plan

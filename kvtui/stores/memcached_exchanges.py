@@ -25,6 +25,7 @@ ITEM_OVERHEAD_BYTES: Final = 59
 """What an item takes beside key and value, with its CAS number: measured on 1.6.18 as
 the difference to ``item_size_max`` at which a value is refused."""
 STORED, MISSING, NOT_FOUND, NOT_STORED = b"HD", b"EN", b"NF", b"NS"
+NOTHING: Final = b"MN"
 ERRORS: Final = (b"SERVER_ERROR", b"CLIENT_ERROR", b"ERROR")
 
 Reply: TypeAlias = tuple[bytes, bytes | None]
@@ -57,6 +58,8 @@ def exchange_for(operation: Operation, peer: Peer) -> Exchange:
 def _adding(peer: Peer, operation: Add) -> Exchange:
     place = Place(operation.key)
     new: dict[bytes, None] = {}
+    if not operation.counts:
+        yield b"mn\r\n", 1  # asks for nothing, and is answered
     for counts in batches(operation.counts):
         request = [_add_one(place.counter(name), amount) for name, amount in counts]
         replies = yield b"".join(request), len(request)

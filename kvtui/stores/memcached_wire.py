@@ -15,6 +15,7 @@ from kvtui.stores.memcached_exchanges import (
     MISSING,
     NOT_FOUND,
     NOT_STORED,
+    NOTHING,
     STORED,
     Exchange,
     Peer,
@@ -31,6 +32,9 @@ from kvtui.stores.store import PENDING, Wire
 _LINE_LIMIT: Final = 2048
 _VALUE_LIMIT: Final = 1 << 30
 """memcached's own limit for -I."""
+_WITHOUT_VALUE: Final = frozenset(
+    {STORED, MISSING, NOT_FOUND, NOT_STORED, NOTHING, *ERRORS}
+)
 _STORED_LINE = b"HD\r\n"
 _MISSING_LINE = b"EN\r\n"
 
@@ -167,6 +171,6 @@ class MemcachedWire(Wire):
             size = rest.split(b" ", 1)[0]
             if size.isdigit() and len(size) < 12 and int(size) <= _VALUE_LIMIT:
                 return int(size)
-        elif word in (STORED, MISSING, NOT_FOUND, NOT_STORED, *ERRORS):
+        elif word in _WITHOUT_VALUE:
             return None
         raise protocol_error(self._peer, line)

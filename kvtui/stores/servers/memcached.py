@@ -16,12 +16,15 @@ DEFAULT_MEMORY_MB: Final = 1024
 DEFAULT_ITEM_LIMIT_BYTES: Final = 64 * 2**20
 MAX_CONNECTIONS: Final = 20_000
 _MB: Final = 2**20
+_CHUNK: Final = 2**19
+"""Its items are made of chunks of this size: -I must be a multiple of it."""
 
 
 class MemcachedServer(PrivateServer):
     """memcached, with its own defaults but for memory, largest item and connections.
 
-    Settings: ``memory`` (-m; 64MB is memcached's own default) and ``item_limit`` (-I).
+    Settings: ``memory`` (-m; 64MB is memcached's own default) and ``item_limit`` (-I),
+    rounded up to what memcached takes: whole half mebibytes, and one mebibyte at least.
     """
 
     kind: ClassVar[str] = "memcached"
@@ -56,7 +59,7 @@ class MemcachedServer(PrivateServer):
         if asked is None:
             return DEFAULT_MEMORY_MB
         size = size_bytes(asked)
-        return max(1, size // 10**6 if size % 10**6 == 0 else size // _MB)
+        return max(2, size // 10**6 if size % 10**6 == 0 else size // _MB)
 
     def _item_limit_bytes(self, memory_mb: int) -> int:
         # It does not start with items larger than half of its memory.
@@ -64,7 +67,7 @@ class MemcachedServer(PrivateServer):
         asked = self.settings.get("item_limit")
         if asked is None:
             return min(DEFAULT_ITEM_LIMIT_BYTES, most)
-        size = size_bytes(asked)
+        size = max(_MB, -(-size_bytes(asked) // _CHUNK) * _CHUNK)
         if size > most:
             raise StoreUnavailable(
                 f"memcached: item_limit may be half of memory at most: {most:,} bytes,"
