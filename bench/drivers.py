@@ -83,9 +83,42 @@ def bare_mysql(settings: Settings) -> Iterator[tuple[GetCall, PutCall]]:
     connection.close()
 
 
+@contextlib.contextmanager
+def bare_mongo(settings: Settings) -> Iterator[tuple[GetCall, PutCall]]:
+    """pymongo's find_one and replace_one on kvtui's documents."""
+    import pymongo
+
+    client: Any = pymongo.MongoClient(
+        settings["host"],
+        settings["port"],
+        directConnection=True,
+        maxPoolSize=1,
+        retryReads=False,
+        retryWrites=False,
+        w=1,
+        serverMonitoringMode="poll",
+        heartbeatFrequencyMS=3_600_000,
+    )
+    records = client.kvtui.kvtui_records
+    names = {at: at.decode() for at in KEYS}
+
+    def get(at: bytes) -> bytes | None:
+        found = records.find_one({"_id": names[at]}, {"_id": 0, "v": 1})
+        return None if found is None else found["v"]
+
+    def put(at: bytes, value: bytes) -> None:
+        name = names[at]
+        records.replace_one({"_id": name}, {"_id": name, "v": value}, upsert=True)
+
+    get(KEYS[0])  # connects
+    with client:
+        yield get, put
+
+
 SUBJECTS: Final = (
     # No flush a commit: the disk is not what is compared.
     Subject("mysql", {"transport": "unix", "flush_at_commit": 0}, bare_mysql),
+    Subject("mongo", {"transport": "tcp"}, bare_mongo),
 )
 
 
