@@ -12,7 +12,7 @@ import msgspec
 
 from kvtui import config
 from kvtui.errors import ConfigError
-from kvtui.screens.wishes import MODES, Wishes
+from kvtui.screens.wishes import CHOICES, Wishes
 from kvtui.stores import registry
 from kvtui.stores.registry import Availability, StoreProfile
 from kvtui.text import Glyphs, glyphs, percent
@@ -128,8 +128,9 @@ def _remembered(path: Path) -> Remembered:
         kept = msgspec.json.decode(path.read_bytes(), type=Remembered)
     except (OSError, msgspec.MsgspecError):
         return Remembered()
-    if kept.wishes.mode not in MODES:
-        kept.wishes.mode = "record"
+    for name, choices in CHOICES.items():
+        if getattr(kept.wishes, name) not in choices:
+            setattr(kept.wishes, name, getattr(Wishes(), name))
     return kept
 
 

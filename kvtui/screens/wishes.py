@@ -36,6 +36,16 @@ MODES: Final = {
 }
 """Modes of the fans workload, in words."""
 
+WORKLOADS: Final = {
+    "fans": "who shares fans with whom: records that grow, read and written again"
+    " and again",
+    "http": "get one page again and again, as a web server's measuring tools do",
+}
+"""Workloads, in words."""
+
+CHOICES: Final = {"workload": WORKLOADS, "mode": MODES}
+"""Fields in which one takes a choice instead of typing."""
+
 
 class Wishes(Struct):
     """The form as it stands; kept between two visits."""
@@ -44,6 +54,7 @@ class Wishes(Struct):
     """Ticked, in no order."""
     driver: list[str] = []
     """Stores to be asked through their driver instead of the wire loop."""
+    workload: str = "fans"
     mode: str = "record"
     clients: str = str(DEFAULT_CLIENTS)
     workers: str = str(DEFAULT_WORKERS)
@@ -55,6 +66,7 @@ class Wishes(Struct):
     """Blank: the sample."""
     names: str = ""
     cache_mb: str = "512"
+    requests: str = "10000"
 
 
 _LIMITS: Final = {
@@ -63,6 +75,7 @@ _LIMITS: Final = {
     "repeat": (1, 1000),
     "seed": (0, 2**63 - 1),
     "cache_mb": (1, 1_000_000),
+    "requests": (1, 10**12),
     "first": (1, 2**53),
 }
 
@@ -117,7 +130,10 @@ def _sample_fault() -> str:
 
 def shown_fields(wishes: Wishes) -> list[str]:
     """The fields that matter for what is chosen, in order."""
-    names = ["mode", "clients", "workers", "repeat", "seed", "first", "data"]
+    if wishes.workload == "http":
+        return ["workload", "requests", "clients", "workers", "repeat"]
+    names = ["workload", "mode", "clients", "workers", "repeat", "seed", "first"]
+    names.append("data")
     if wishes.data:
         names.append("names")
     if wishes.mode == "cached":
@@ -135,28 +151,36 @@ def store_words(wishes: Wishes, profiles: dict[str, StoreProfile]) -> list[str]:
     """The ticked stores as the command line names them, in the list's order."""
     words = []
     for name, profile in profiles.items():
-        if name not in wishes.stores:
+        if name not in wishes.stores or unfit(wishes, profile):
             continue
-        by_driver = name in wishes.driver and can_choose_client(profile)
-        words.append(f"{name}:client=driver" if by_driver else name)
+        other = name in wishes.driver and can_choose_client(profile)
+        words.append(f"{name}:client={client(wishes, profile)}" if other else name)
     return words
 
 
+def unfit(wishes: Wishes, profile: StoreProfile) -> str:
+    """Why the workload cannot be asked of a store; empty when it can."""
+    serves_pages = registry.KINDS[profile.kind].read_only
+    if wishes.workload == "http":
+        return "" if serves_pages else "serves no pages"
+    return "only for the workload http" if serves_pages else ""
+
+
 def can_choose_client(profile: StoreProfile) -> bool:
-    """Whether the store can be asked by wire loop and by driver."""
+    """Whether there are two ways to ask the store."""
     return len(registry.KINDS[profile.kind].clients) > 1
+
+
+def client(wishes: Wishes, profile: StoreProfile) -> str:
+    """How the store will be asked: the first of its ways, or the other one."""
+    return registry.KINDS[profile.kind].clients[profile.name in wishes.driver]
 
 
 def plan(wishes: Wishes, profiles: dict[str, StoreProfile]) -> RunPlan:
     """The plan; UsageError or ConfigError when there is none."""
-    parameters: dict[str, Any] = {"mode": wishes.mode, **_data(wishes)}
-    if wishes.first:
-        parameters["first"] = int(wishes.first)
-    if wishes.mode == "cached":
-        parameters["cache_mb"] = int(wishes.cache_mb)
     words = store_words(wishes, profiles)
     made = RunPlan(
-        workload=WorkloadPlan("fans", parameters),
+        workload=WorkloadPlan(wishes.workload, _parameters(wishes)),
         stores=tuple(config.store_plan(word, profiles) for word in words),
         clients=int(wishes.clients),
         workers=int(wishes.workers),
@@ -165,6 +189,17 @@ def plan(wishes: Wishes, profiles: dict[str, StoreProfile]) -> RunPlan:
     )
     made.check()
     return made
+
+
+def _parameters(wishes: Wishes) -> dict[str, Any]:
+    if wishes.workload == "http":
+        return {"requests": int(wishes.requests)}
+    parameters: dict[str, Any] = {"mode": wishes.mode, **_data(wishes)}
+    if wishes.first:
+        parameters["first"] = int(wishes.first)
+    if wishes.mode == "cached":
+        parameters["cache_mb"] = int(wishes.cache_mb)
+    return parameters
 
 
 def _data(wishes: Wishes) -> dict[str, str]:
@@ -191,13 +226,17 @@ def sentence(wishes: Wishes, profiles: dict[str, StoreProfile]) -> str:
     if not stores:
         return "Not yet: tick at least one store"
     clients, workers = int(wishes.clients), int(wishes.workers)
-    people = f"the first {count(int(wishes.first))} people" if wishes.first else ""
     parts = [
         f"{_number(stores, 'store')} × {_number(int(wishes.repeat), 'repeat')}",
         f"{_number(clients, 'client')} in {_number(workers, 'worker')}",
-        f"mode {wishes.mode}: {MODES[wishes.mode]}",
     ]
-    return ", ".join([*parts, people] if people else parts)
+    if wishes.workload == "http":
+        parts.append(f"{count(int(wishes.requests))} requests of one page")
+        return ", ".join(parts)
+    parts.append(f"mode {wishes.mode}: {MODES[wishes.mode]}")
+    if wishes.first:
+        parts.append(f"the first {count(int(wishes.first))} people")
+    return ", ".join(parts)
 
 
 def _number(number: int, word: str) -> str:
@@ -208,9 +247,22 @@ def command(wishes: Wishes, profiles: dict[str, StoreProfile]) -> str:
     """The same run as a command line; empty while a field has a fault."""
     if faults(wishes):
         return ""
-    words = ["kvtui", "run", "fans"]
+    words = ["kvtui", "run", wishes.workload]
     for store in store_words(wishes, profiles):
         words += ["--store", store]
+    words += _words(wishes)
+    default = Wishes()
+    for name in ("clients", "workers", "repeat", "seed"):
+        if getattr(wishes, name) != getattr(default, name):
+            words += [f"--{name}", getattr(wishes, name)]
+    return visible(shlex.join(words))
+
+
+def _words(wishes: Wishes) -> list[str]:
+    """The workload's own words of the command line."""
+    if wishes.workload == "http":
+        return ["--requests", wishes.requests]
+    words = []
     if wishes.data:
         words += ["--data", _absolute(wishes.data)]
         if wishes.names:
@@ -221,14 +273,11 @@ def command(wishes: Wishes, profiles: dict[str, StoreProfile]) -> str:
         words += ["--set", f"mode={wishes.mode}"]
     if wishes.mode == "cached":
         words += ["--set", f"cache_mb={wishes.cache_mb}"]
-    default = Wishes()
-    for name in ("clients", "workers", "repeat", "seed"):
-        if getattr(wishes, name) != getattr(default, name):
-            words += [f"--{name}", getattr(wishes, name)]
-    return visible(shlex.join(words))
+    return words
 
 
 LABELS: Final = {
+    "workload": "workload",
     "mode": "mode",
     "clients": "clients",
     "workers": "workers",
@@ -238,9 +287,11 @@ LABELS: Final = {
     "data": "data file",
     "names": "names file",
     "cache_mb": "cache MB",
+    "requests": "requests",
 }
 
 HINTS: Final = {
+    "workload": "",
     "mode": "",
     "clients": "callers at once, over all workers",
     "workers": "processes; an embedded store has one",
@@ -250,6 +301,7 @@ HINTS: Final = {
     "data": "profiles; blank: the sample",
     "names": "id and title a line; blank: none",
     "cache_mb": "room for records in RAM",
+    "requests": "of all clients together",
 }
 
 

@@ -58,6 +58,7 @@ class StoreList(ListPane):
         found = self.session.availability.get(profile.name)
         ticked = profile.name in self.session.wishes.stores
         missing = found is not None and not found.ready
+        missing = missing or bool(wishing.unfit(self.session.wishes, profile))
         box = "[x]" if ticked and not missing else "[ ]"
         digit = f"{index + 1}" if index < 9 else " "
         widest = max(len(visible(each, 40)) for each in self.session.profiles)
@@ -78,10 +79,12 @@ class StoreList(ListPane):
             return visible(profile.place) or "looking …"
         if not found.ready:
             return visible(found.text)
+        unfit = wishing.unfit(self.session.wishes, profile)
+        if unfit:
+            return unfit
         text = found.text
         if wishing.can_choose_client(profile):
-            by_driver = profile.name in self.session.wishes.driver
-            text += ", driver" if by_driver else ", wire"
+            text += f", {wishing.client(self.session.wishes, profile)}"
         return visible(text)
 
     def note(self, index: int) -> str:
@@ -91,7 +94,8 @@ class StoreList(ListPane):
         if found is not None and not found.ready:
             hint = f" To have it: {found.hint}" if found.hint else ""
             return f"{profile.name} – {found.text}.{hint}"
-        return ""
+        unfit = wishing.unfit(self.session.wishes, profile)
+        return f"{profile.name} – {unfit}." if unfit else ""
 
     def toggle(self, index: int) -> str:
         """Tick or untick; what to say if that cannot be."""
@@ -127,7 +131,7 @@ class Form(ListPane):
                 getattr(session.wishes, name), digits=name not in ("data", "names")
             )
             for name in wishing.LABELS
-            if name != "mode"
+            if name not in wishing.CHOICES
         }
 
     @property
@@ -156,19 +160,19 @@ class Form(ListPane):
 
     def title(self) -> str:
         """Which workload it is."""
-        return "Workload: fans"
+        return f"Workload: {self.session.wishes.workload}"
 
     def aside(self) -> str:
         """What it does."""
-        return "who shares fans with whom"
+        return wishing.WORKLOADS[self.session.wishes.workload].partition(":")[0]
 
     def row(self, index: int, width: int) -> Line:
         """Label, value, and what is wrong with it or what it means."""
         name = self.names[index]
         label: Line = [(fit(wishing.LABELS[name], 11), "")]
         room = width - 11
-        if name == "mode":
-            return label + self._modes()
+        if name in wishing.CHOICES:
+            return label + self._choices(name)
         here = self.has_focus and index == self.cursor
         fault = wishing.fault(self.session.wishes, name)
         said = f"{self.glyphs.no} {fault}" if fault else wishing.HINTS[name]
@@ -189,11 +193,11 @@ class Form(ListPane):
         said = cut(said, max(0, left))
         return [*label, *value, (" " * gap, ""), (said, "bad" if fault else "dim")]
 
-    def _modes(self) -> Line:
+    def _choices(self, name: str) -> Line:
         line: Line = []
-        for mode in wishing.MODES:
-            chosen = mode == self.session.wishes.mode
-            said = f"[{mode}]" if chosen else f" {mode} "
+        for choice in wishing.CHOICES[name]:
+            chosen = choice == getattr(self.session.wishes, name)
+            said = f"[{choice}]" if chosen else f" {choice} "
             line.append((said, "bold" if chosen else "dim"))
         return line
 
@@ -207,7 +211,9 @@ class Form(ListPane):
         """The fields, and below them what the one under the cursor means."""
         lines = super().frame(width, height)
         name = self.name_here
-        said = wishing.HINTS[name] or wishing.MODES[self.session.wishes.mode]
+        said = wishing.HINTS[name]
+        if name in wishing.CHOICES:
+            said = wishing.CHOICES[name][getattr(self.session.wishes, name)]
         said = f"{wishing.LABELS[name]}: {said}"
         return [
             *lines,
@@ -215,17 +221,22 @@ class Form(ListPane):
             *([("  ", ""), (each, "dim")] for each in wrap(said, width - 3)),
         ]
 
-    def next_mode(self, step: int = 1) -> None:
-        """Take the mode after, or before."""
-        modes = list(wishing.MODES)
-        at = modes.index(self.session.wishes.mode)
-        self.session.wishes.mode = modes[(at + step) % len(modes)]
+    def next_choice(self, name: str, step: int = 1) -> None:
+        """Take the choice after, or before, in a field that has choices."""
+        if name not in self.names:
+            return
+        choices = list(wishing.CHOICES[name])
+        at = choices.index(getattr(self.session.wishes, name))
+        self._take(name, choices[(at + step) % len(choices)])
+
+    def _take(self, name: str, choice: str) -> None:
+        setattr(self.session.wishes, name, choice)
         self.post_message(Wished())
 
     def on_key(self, event: events.Key) -> None:
         """Typing goes into the field; what is no text stays a command."""
         name = self.name_here
-        if name == "mode":
+        if name in wishing.CHOICES:
             return
         if event.key in ("home", "end") and not self._editors[name].text:
             return
@@ -237,7 +248,7 @@ class Form(ListPane):
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text goes into the field."""
         event.stop()
-        if self.name_here != "mode":
+        if self.name_here not in wishing.CHOICES:
             self._editors[self.name_here].insert(event.text)
             self._typed(self.name_here)
 
@@ -246,15 +257,15 @@ class Form(ListPane):
         self.post_message(Wished())
 
     def on_click(self, event: events.Click) -> None:
-        """A click on the modes takes the one clicked."""
+        """A click on a choice takes it."""
         super().on_click(event)
-        if self.name_here == "mode" and event.y == 1:
+        name = self.name_here
+        if name in wishing.CHOICES and event.y == self.cursor + 1:
             left = 13
-            for mode in wishing.MODES:
-                if left <= event.x < left + len(mode) + 6:
-                    self.session.wishes.mode = mode
-                    self.post_message(Wished())
-                left += len(mode) + 6
+            for choice in wishing.CHOICES[name]:
+                if left <= event.x < left + len(choice) + 2:
+                    self._take(name, choice)
+                left += len(choice) + 2
 
 
 def _when_blank(name: str) -> str:
@@ -369,10 +380,13 @@ class WorkbenchPage(Page):
     def action_tick(self) -> None:
         """Tick the store, or take the next mode."""
         if self.focused is self.form:
-            if self.form.name_here == "mode":
-                self.form.next_mode()
+            self._next_choice()
         else:
             self._say_note(self.stores.toggle(self.stores.cursor))
+
+    def _next_choice(self, step: int = 1) -> None:
+        if self.focused is self.form and self.form.name_here in wishing.CHOICES:
+            self.form.next_choice(self.form.name_here, step)
 
     def action_store(self, digit: str) -> None:
         """Tick the store with that number."""
@@ -387,8 +401,11 @@ class WorkbenchPage(Page):
         ready = [
             name
             for name in self.session.profiles
-            if name not in self.session.availability
-            or self.session.availability[name].ready
+            if (
+                name not in self.session.availability
+                or self.session.availability[name].ready
+            )
+            and not wishing.unfit(self.session.wishes, self.session.profiles[name])
         ]
         every = set(ready) <= set(self.session.wishes.stores)
         self.session.wishes.stores[:] = [] if every else ready
@@ -396,7 +413,7 @@ class WorkbenchPage(Page):
 
     def action_mode(self) -> None:
         """Take the next mode."""
-        self.form.next_mode()
+        self.form.next_choice("mode")
 
     def action_driver(self) -> None:
         """Ask the store under the cursor the other way."""
@@ -421,13 +438,11 @@ class WorkbenchPage(Page):
 
     def action_left(self) -> None:
         """The mode before."""
-        if self.focused is self.form and self.form.name_here == "mode":
-            self.form.next_mode(-1)
+        self._next_choice(-1)
 
     def action_right(self) -> None:
         """The mode after."""
-        if self.focused is self.form and self.form.name_here == "mode":
-            self.form.next_mode()
+        self._next_choice()
 
     def action_back(self) -> None:
         """From the form to the stores."""

@@ -49,7 +49,7 @@ async def test_a_missing_store_is_shown_and_cannot_be_ticked(starter: Starter) -
 async def test_typing_is_checked_at_once(starter: Starter) -> None:
     app = application(starter)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("tab", "down")
+        await pilot.press("tab", "down", "down")
         assert app.session.wishes.clients == "8"
         await pilot.press("backspace")
         await shows(pilot, "Not yet: clients")
@@ -68,7 +68,7 @@ async def test_letters_are_commands_in_numbers_and_text_in_names(
 ) -> None:
     app = application(starter)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("tab", "down", "m")
+        await pilot.press("tab", "down", "down", "m")
         assert app.session.wishes.mode == "cached"
         await pilot.press(*["down"] * 5)
         await pilot.press(*"q?[w", "space")
@@ -85,7 +85,7 @@ async def test_a_pasted_file_name_is_shown_letter_for_letter(
 ) -> None:
     app = application(starter)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("tab", *["down"] * 6)
+        await pilot.press("tab", *["down"] * 7)
         for name in HOSTILE:
             app.post_message(events.Paste(name))
             shown = await shows(pilot, "Not yet: data file")
@@ -103,7 +103,7 @@ async def test_a_file_name_has_all_the_room_there_is(
     path.write_text("a\tb\n")
     app = application(starter)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("tab", *["down"] * 6)
+        await pilot.press("tab", *["down"] * 7)
         app.post_message(events.Paste(str(path)))
         shown = await shows(pilot, "--data")
         assert "/long-file-name.tsv" in shown.split("Plan")[0]
