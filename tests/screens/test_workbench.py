@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual import events
 
 from kvtui import config
@@ -11,6 +12,8 @@ from kvtui.errors import RunError
 from kvtui.screens.help import BoxPage
 from kvtui.screens.live import LivePage
 from kvtui.screens.workbench import WorkbenchPage
+from kvtui.stores import registry
+from kvtui.stores.registry import StoreProfile
 from tests.journals import HOSTILE, Runner
 from tests.screens.frames import Starter, application, frame, shows, until
 
@@ -193,3 +196,29 @@ async def test_help_is_of_this_screen(starter: Starter) -> None:
         assert "Space       tick the store" in shown
         await pilot.press("end", "escape")
         await shows(pilot, "Stores: 3 ticked")
+
+
+async def test_a_store_that_a_workload_does_not_suit_says_so(
+    starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages come from web servers, and those take no records."""
+    page = StoreProfile("http", "http", {"transport": "tcp"}, True, "TCP, loopback")
+    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN[:2], page))
+    app = application(starter)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shows(pilot, "[-] 3 http")
+        await pilot.press("3")
+        await shows(pilot, "only for the workload http")
+        assert "http" not in app.session.wishes.stores
+        await pilot.press("tab", "right")
+        await shows(pilot, "Workload: http")
+        await shows(pilot, "[-] 1 null")
+        await shows(pilot, "tick at least one store")
+        await pilot.press("3", "down", *["backspace"] * 5, *"250")
+        await shows(pilot, "kvtui run http --store http --requests 250")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, LivePage))
+    (plan,) = starter.plans
+    assert [store.name for store in plan.stores] == ["http"]
+    assert plan.workload.name == "http"
+    assert plan.workload.parameters == {"requests": 250}
