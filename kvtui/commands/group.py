@@ -19,6 +19,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "attach": ("runs:attach", "Open a run in the workbench."),
     "stop": ("runs:stop", "Stop a run in order."),
     "stores": ("about:stores", "List the stores and what each needs."),
+    "servers": ("servers:servers", "Start private servers that stay, and stop them."),
+    "config": ("config:show", "Print the settings in force, and who said so."),
     "data": ("data:data", "Make and describe profile files."),
     "paths": ("about:paths", "Print where kvtui keeps its files."),
     "schema": ("about:schema", "Print the JSON Schema of snapshots."),

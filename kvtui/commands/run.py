@@ -110,6 +110,8 @@ def fans(
 def _parameters(chosen: dict[str, Effective], asked: dict[str, Any]) -> dict[str, Any]:
     """Of the fan-page job: what was chosen, wherever, and what was asked beside it."""
     given = planning.of_workload("fans", chosen)
+    if _stronger(chosen["workloads.fans.data"], chosen["workloads.fans.names"]):
+        given.pop("names", None)  # Those of another file.
     if "data" not in given:
         sample, sample_names = config.sample_profiles()
         given["data"] = str(sample)
@@ -119,6 +121,11 @@ def _parameters(chosen: dict[str, Effective], asked: dict[str, Any]) -> dict[str
     if "names" in given:
         given["names"] = str(existing_file(given["names"], "the file of names"))
     return given | asked
+
+
+def _stronger(one: Effective, other: Effective) -> bool:
+    order = ("default", "file", "environment", "flag")
+    return order.index(one.source) > order.index(other.source)
 
 
 def check(plan: RunPlan) -> Checked:

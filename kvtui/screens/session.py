@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kvtui import config
-from kvtui.errors import ConfigError
+from kvtui.errors import ConfigError, UsageError
+from kvtui.screens import wishes as wishing
 from kvtui.screens.wishes import CHOICES, Wishes
 from kvtui.stores import registry
 from kvtui.stores.registry import Availability, StoreProfile
@@ -59,7 +60,13 @@ class Session:
             self.profiles = {each.name: each for each in registry.BUILT_IN}
             hint = f" ({error.hint})" if error.hint else ""
             self.settings_problem = f"{error.message}{hint}"
-        self.wishes = _remembered(self.memory).wishes
+        kept = _remembered(self.memory)
+        self.wishes = Wishes() if kept is None else kept.wishes
+        if kept is None and not self.settings_problem:
+            try:
+                self.wishes = wishing.first()
+            except UsageError as error:  # a variable of the environment
+                self.settings_problem = error.message
         if attach is not None:
             self.open_run(attach)
         self._saved = msgspec.json.encode(self.wishes)
@@ -123,11 +130,11 @@ class Session:
         return f"{workload} {standing}", style
 
 
-def _remembered(path: Path) -> Remembered:
+def _remembered(path: Path) -> Remembered | None:
     try:
         kept = msgspec.json.decode(path.read_bytes(), type=Remembered)
     except (OSError, msgspec.MsgspecError):
-        return Remembered()
+        return None
     for name, choices in CHOICES.items():
         if getattr(kept.wishes, name) not in choices:
             setattr(kept.wishes, name, getattr(Wishes(), name))

@@ -69,6 +69,20 @@ class Wishes(Struct):
     requests: str = "10000"
 
 
+def first() -> Wishes:
+    """What the form begins with where nothing is remembered: the settings file's and
+    the environment's choices. UsageError or ConfigError names what is off there."""
+    wished = Wishes()
+    for name, each in config.effective().items():
+        field_name = name.rpartition(".")[2]
+        if each.value is not None and hasattr(wished, field_name):
+            shown = each.value
+            if isinstance(shown, float) and shown.is_integer():
+                shown = int(shown)
+            setattr(wished, field_name, str(shown))
+    return wished
+
+
 _LIMITS: Final = {
     "clients": (1, CLIENTS_LIMIT),
     "workers": (1, WORKERS_LIMIT),

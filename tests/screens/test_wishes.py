@@ -133,6 +133,28 @@ def test_a_mode_that_is_no_more_is_forgotten(starter: Starter) -> None:
     assert Session(starter).wishes.mode == "record"
 
 
+def test_the_form_begins_with_the_files_choices_and_remembers_others(
+    starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Remembered choices beat the file."""
+    assert wishing.first() == Wishes()
+    config.config_path().parent.mkdir(parents=True)
+    config.config_path().write_text(
+        "[run]\nclients = 20\n[workloads.fans]\nmode = 'cached'\ncache_mb = 64.0\n"
+    )
+    monkeypatch.setenv("KVTUI_SEED", "7")
+    session = Session(starter)
+    wished = session.wishes
+    assert (wished.clients, wished.seed, wished.repeat) == ("20", "7", "1")
+    assert (wished.mode, wished.cache_mb) == ("cached", "64")
+    session.wishes.clients = "30"
+    session.remember()
+    assert Session(starter).wishes.clients == "30"
+    session.memory.unlink()
+    monkeypatch.setenv("KVTUI_SEED", "x")
+    assert "KVTUI_SEED" in Session(starter).settings_problem
+
+
 def test_a_broken_settings_file_is_said(starter: Starter) -> None:
     config.config_path().parent.mkdir(parents=True)
     config.config_path().write_text("[stores.x]\n")
