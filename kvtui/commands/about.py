@@ -84,6 +84,7 @@ def paths(as_json: bool) -> None:
     found = {
         "runs": str(config.runs_directory()),
         "state": str(config.state_directory()),
+        "servers": str(config.servers_directory()),
         "settings": str(config.config_path()),
         "sample": sample,
     }

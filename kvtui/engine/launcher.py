@@ -10,12 +10,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from kvtui.runs import history
 from kvtui.runs.plan import RunPlan
-from kvtui.stores.servers.base import SOCKET_LINK
+from kvtui.stores.servers.elsewhere import remove_elsewhere
 
 _runners: list[subprocess.Popen[bytes]] = []
 """Started by this process and not yet ended: an ended child stays in the process
@@ -64,16 +63,8 @@ def tidy(runs: Path) -> None:
         if not any(path.exists() for path in left) or run.goes_on:
             continue
         for path in left:
-            elsewhere = path / SOCKET_LINK
-            if elsewhere.is_symlink():
-                _remove_temporary(Path(os.readlink(elsewhere)))
+            remove_elsewhere(path)
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-
-
-def _remove_temporary(path: Path) -> None:
-    ours = path.name.startswith("kvtui-") and path.parent == Path(tempfile.gettempdir())
-    if ours and path.is_dir() and path.stat().st_uid == os.getuid():
-        shutil.rmtree(path, ignore_errors=True)
