@@ -58,7 +58,7 @@ def gone(process_id: int) -> bool:
 
 
 def test_a_server_stays_when_its_command_has_ended_and_goes_when_told(
-    tmp_path: Path, folder: Path
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     require_server("redis")
     code, out, _ = kvtui(tmp_path, "servers", "up", "redis-unix", "redis-tcp")
@@ -81,9 +81,8 @@ def test_a_server_stays_when_its_command_has_ended_and_goes_when_told(
     assert store.info().process_id == two.standing.process_id
     store.put(b"k", b"v")
     # A second one of the same name is refused, and changes nothing.
-    code, _, err = kvtui(tmp_path, "servers", "up", "redis-unix")
-    assert code == 2
-    assert "up already" in err
+    assert cli._run(["servers", "up", "redis-unix"]) == 2
+    assert "up already" in capsys.readouterr().err
     assert store.get(b"k") == b"v"
     # A run on it leaves nothing behind.
     data = tmp_path / "data.tsv"
@@ -92,18 +91,18 @@ def test_a_server_stays_when_its_command_has_ended_and_goes_when_told(
     assert kvtui(tmp_path, *words)[0] == 0
     assert store._client.keys() == [b"k"]
     store.close()
-    code, out, _ = kvtui(tmp_path, "servers", "--json")
-    told = json.loads(out)
+    assert cli._run(["servers", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
     assert [each["state"] for each in told["up"]] == ["up", "up"]
     assert told["up"][1]["store"] == word
-    assert kvtui(tmp_path, "servers", "down", "redis-tcp")[0] == 0
+    assert cli._run(["servers", "down", "redis-tcp"]) == 0
     assert gone(one.standing.process_id)
     assert not gone(two.standing.process_id)
     code, out, _ = kvtui(tmp_path, "servers", "down")
     assert (code, out) == (0, "redis-unix: stopped\n")
     assert gone(two.standing.process_id)
     assert not two.path.exists()
-    assert json.loads(kvtui(tmp_path, "servers", "--json")[1])["up"] == []
+    assert standing.all_standing(folder) == []
 
 
 def start(folder: Path) -> standing.Standing:
@@ -234,6 +233,21 @@ def test_versions_are_read_leniently_and_in_bounded_time(
 ) -> None:
     monkeypatch.setattr(versions, "LIMIT_S", 0.3 if not wanted else 20)
     assert versions.version(program(tmp_path, name, script)) == wanted
+
+
+def test_a_program_of_a_python_package_is_not_started_for_its_version(
+    tmp_path: Path,
+) -> None:
+    site = tmp_path / "lib" / "python3.11" / "site-packages"
+    for name, script in (("other-9.9", "other"), ("db-1.4.0", "dbd-py")):
+        points = site / f"{name}.dist-info" / "entry_points.txt"
+        points.parent.mkdir(parents=True)
+        points.write_text(f"[console_scripts]\n{script} = db:main\n")
+    (tmp_path / "pyvenv.cfg").touch()
+    (tmp_path / "bin").mkdir()
+    asked = program(tmp_path / "bin", "dbd-py", f"touch {tmp_path}/started")
+    assert versions.version(asked) == "1.4.0"
+    assert not (tmp_path / "started").exists()
 
 
 def test_a_program_that_is_none_has_no_version(tmp_path: Path) -> None:

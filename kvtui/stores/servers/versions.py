@@ -31,6 +31,9 @@ def versions(programs: list[str]) -> list[str]:
 def version(program: str) -> str:
     """``7.0.15``, or empty. Whatever the program does instead is ended and leaves
     nothing."""
+    packaged = _packaged(Path(program))
+    if packaged:
+        return packaged
     words = [program, _FLAGS.get(Path(program).name, "--version")]
     with tempfile.TemporaryDirectory(prefix="kvtui-") as folder:
         said = Path(folder) / "said"
@@ -55,3 +58,18 @@ def version(program: str) -> str:
         with said.open("rb") as file:
             found = _VERSION.search(file.read(_MOST_BYTES))
     return found[0].decode() if found else ""
+
+
+def _packaged(program: Path) -> str:
+    """The version of the Python package that brought a program of a virtual
+    environment: such a program may take seconds to say it, or never do."""
+    environment = program.parent.parent
+    if not (environment / "pyvenv.cfg").is_file():
+        return ""
+    script = re.compile(rf"^{re.escape(program.name)}\s*=", re.M)
+    for points in environment.glob("lib/*/site-packages/*.dist-info/entry_points.txt"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if script.search(points.read_text("utf-8")):
+                found = _VERSION.search(points.parent.name.encode())
+                return found[0].decode() if found else ""
+    return ""
