@@ -26,9 +26,10 @@ ALONE: Final = 3
 """Characters of a secret that is hidden only where it stands alone: as a part of
 words and numbers it says nothing, and hiding it there would spoil them."""
 
-_AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\S*)")
-_IN_ADDRESS: Final = re.compile(r"(://[^\s/:@]*:)[^\s/@]+(@)")
-_IN_WORDS: Final = re.compile(r"\b(?:password|passwd|pwd|pass)=([^\s,&#]+)", re.I)
+# Texts: they are compiled where there is something to look through.
+_AUTHORITY: Final = r"[A-Za-z][A-Za-z0-9+.-]*://(\S*)"
+_IN_ADDRESS: Final = r"(://[^\s/:@]*:)[^\s/@]+(@)"
+_IN_WORDS: Final = r"(?i)\b(?:password|passwd|pwd|pass)=([^\s,&#]+)"
 _SECRET_FILE_BYTES: Final = 65_536
 
 _known: set[str] = set()
@@ -38,8 +39,9 @@ def learn(secret: str) -> None:
     """Hide this from now on, also as JSON and Python's repr write it."""
     if len(secret.strip()) < ALONE:
         return
-    inside = (repr(secret)[1:-1], secret.encode("unicode_escape").decode())
-    _known.update({secret, *inside})
+    escaped = secret.encode("unicode_escape").decode()
+    quoted = secret.replace("\\", "\\\\").replace('"', '\\"')
+    _known.update({secret, repr(secret)[1:-1], escaped, quoted})
 
 
 def learn_settings(settings: Mapping[str, Any]) -> None:
@@ -58,10 +60,12 @@ def learn_settings(settings: Mapping[str, Any]) -> None:
 def learn_typed(text: str) -> None:
     """Learn the passwords in what somebody typed: those of addresses
     (``x://user:password@host``), and what stands after ``password=``."""
-    for found in _IN_WORDS.finditer(text):
+    if "=" not in text and "://" not in text:
+        return
+    for found in re.finditer(_IN_WORDS, text):
         learn(found[1])
         learn(_decoded(found[1]))
-    for found in _AUTHORITY.finditer(text):
+    for found in re.finditer(_AUTHORITY, text):
         secret = password_in(found[1])
         if secret:
             learn(secret)
@@ -99,7 +103,9 @@ def hidden(text: str) -> str:
         elif secret in text:
             alone = rf"(?<![\w.]){re.escape(secret)}(?![\w.])"
             text = re.sub(alone, HIDDEN, text)
-    return _IN_ADDRESS.sub(rf"\1{HIDDEN}\2", text) if "://" in text else text
+    if "://" in text:
+        text = re.sub(_IN_ADDRESS, rf"\1{HIDDEN}\2", text)
+    return text
 
 
 def forget() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,12 @@ def test_what_is_known_is_hidden_everywhere() -> None:
     secrets.learn("two\nlines \u00fc'x")
     for shown in ("two\nlines ü'x", "two\\nlines ü'x", "two\\nlines \\xfc'x"):
         assert secrets.hidden(f"<{shown}>") == f"<{secrets.HIDDEN}>"
+
+
+def test_one_is_hidden_in_json_too() -> None:
+    secrets.learn('S3cr3t"\\x')
+    said = secrets.hidden(json.dumps({"x": 'S3cr3t"\\x'}))
+    assert json.loads(said) == {"x": secrets.HIDDEN}
 
 
 def test_a_short_one_is_hidden_where_it_stands_alone() -> None:
