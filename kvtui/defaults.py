@@ -166,6 +166,8 @@ def _from_text(name: str, option: Option, text: str) -> Any:
     if name == "ui.ascii":
         return text != "0"
     as_number = number(text) if option.setting.type in ("whole", "number") else None
+    if option.setting.type == "switch":
+        text = {"1": "on", "0": "off"}.get(text, text)
     value = typed_as(option.setting.type, text) if as_number is None else as_number
     wrong = problem_with(option.setting, value)
     if wrong:

@@ -224,6 +224,8 @@ def test_lines_are_right_whatever_is_around_them(statements: list[str]) -> None:
 def test_the_example_is_valid_and_complete() -> None:
     text = example.text()
     path = write(text)
+    for name in defaults.OPTIONS:
+        assert f"\n[{name.rpartition('.')[0]}]\n" in text
     assert set(config.store_profiles()) == {each.name for each in registry.BUILT_IN}
     before = {name: each.value for name, each in config.effective().items()}
     assert all(each.source == "default" for each in config.effective().values())

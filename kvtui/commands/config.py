@@ -26,7 +26,7 @@ from kvtui.text import visible
 @click.option("--workers", type=Count(), metavar="N", help="As kvtui run takes it.")
 @click.option("--repeat", type=Count(), metavar="N", help="As kvtui run takes it.")
 @click.option("--seed", type=Count(), metavar="N", help="As kvtui run takes it.")
-@click.option("--set", "words", multiple=True, metavar="KEY=VALUE", help="Likewise.")
+@click.option("--set", "words", multiple=True, metavar="KEY=VALUE", help="Of fans.")
 def show(
     as_json: bool, as_example: bool, words: tuple[str, ...], **flags: int | None
 ) -> None:

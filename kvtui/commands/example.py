@@ -21,6 +21,7 @@ _HEAD: Final = """\
 _TITLES: Final = {
     "run": "What a run begins with.",
     "workloads.fans": "The fan-page job. A relative path begins at this file's folder.",
+    "workloads.http": "Getting pages.",
     "ui": "How kvtui draws.",
 }
 _SAMPLES: Final[dict[str, Any]] = {

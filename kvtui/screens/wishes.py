@@ -74,8 +74,9 @@ def first() -> Wishes:
     the environment's choices. UsageError or ConfigError names what is off there."""
     wished = Wishes()
     for name, each in config.effective().items():
-        field_name = name.rpartition(".")[2]
-        if each.value is not None and hasattr(wished, field_name):
+        section, _, field_name = name.rpartition(".")
+        ours = section in ("run", "workloads.fans") and hasattr(wished, field_name)
+        if ours and each.value is not None:
             shown = each.value
             if isinstance(shown, float) and shown.is_integer():
                 shown = int(shown)

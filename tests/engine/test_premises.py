@@ -16,6 +16,7 @@ import pytest
 import redis
 
 from kvtui import config
+from kvtui.commands import planning
 from kvtui.commands import run as command
 from kvtui.engine import markers, premises
 from kvtui.errors import StoreUnavailable, UsageError
@@ -293,7 +294,7 @@ def test_on_a_terminal_it_asks(
     cleared: bool,
 ) -> None:
     mine.set("kvtui:fans:x", "old")
-    monkeypatch.setattr(command, "_may_be_asked", lambda: True)
+    monkeypatch.setattr(planning, "_may_be_asked", lambda: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
     asked = plan(data, store)
     if cleared:
