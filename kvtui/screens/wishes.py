@@ -75,7 +75,7 @@ def first() -> Wishes:
     wished = Wishes()
     for name, each in config.effective().items():
         section, _, field_name = name.rpartition(".")
-        ours = section in ("run", "workloads.fans") and hasattr(wished, field_name)
+        ours = section != "ui" and hasattr(wished, field_name)
         if ours and each.value is not None:
             shown = each.value
             if isinstance(shown, float) and shown.is_integer():
