@@ -58,7 +58,7 @@ def bare_mysql(settings: Settings) -> Iterator[tuple[GetCall, PutCall]]:
     """PyMySQL's cursor with kvtui's statements."""
     import pymysql
 
-    from kvtui.stores import mysql_statements as sql
+    from kvtui.stores.mysql import statements as sql
 
     connection = pymysql.connect(
         unix_socket=settings["path"],

@@ -30,8 +30,8 @@ from bench import alternate, medians, ratio, verdict
 from kvtui.engine import calls, wire
 from kvtui.engine.control import Control
 from kvtui.engine.recorder import Recorder
-from kvtui.stores import mysql_statements as sql
-from kvtui.stores.mysql import MySqlStore
+from kvtui.stores.mysql import statements as sql
+from kvtui.stores.mysql.store import MySqlStore
 from kvtui.stores.operations import Client, Get, Put, key
 from kvtui.stores.servers.mysql import MySqlServer
 

@@ -103,7 +103,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         shared_by_threads=True,
     ),
     "memcached": Kind(
-        "kvtui.stores.memcached:MemcachedStore",
+        "kvtui.stores.memcached.store:MemcachedStore",
         settings=_CONNECTION | {"memory", "item_limit"},
         servers=("memcached",),
         server="kvtui.stores.servers.memcached:MemcachedServer",
@@ -121,7 +121,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         clients=("wire", "driver"),
     ),
     "tokyo": Kind(
-        "kvtui.stores.tokyo:TokyoStore",
+        "kvtui.stores.tokyo.store:TokyoStore",
         settings=_CONNECTION | {"engine"},
         servers=("ttserver",),
         server="kvtui.stores.servers.tokyo:TokyoServer",
@@ -130,7 +130,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         clients=("wire", "calls"),
     ),
     "mongo": Kind(
-        "kvtui.stores.mongo:MongoStore",
+        "kvtui.stores.mongo.store:MongoStore",
         settings=_CONNECTION | _LOGIN | {"schema"},
         servers=("mongod", "secantusd-py"),
         server="kvtui.stores.servers.mongo:MongoServer",
@@ -142,7 +142,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         clients=("wire", "driver"),
     ),
     "mysql": Kind(
-        "kvtui.stores.mysql:MySqlStore",
+        "kvtui.stores.mysql.store:MySqlStore",
         settings=_CONNECTION
         | _LOGIN
         | {"schema", "memory", "row_format", "flush_at_commit", "max_packet"}

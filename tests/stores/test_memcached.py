@@ -16,9 +16,11 @@ import pytest
 from kvtui.errors import OperationFailed, StoreUnavailable
 from kvtui.runs import snapshot
 from kvtui.runs.plan import RunPlan, StorePlan, WorkloadPlan
-from kvtui.stores import memcached_admin, memcached_connect, registry
-from kvtui.stores.memcached import MemcachedStore
-from kvtui.stores.memcached_counters import Place
+from kvtui.stores import registry
+from kvtui.stores.memcached import admin as memcached_admin
+from kvtui.stores.memcached import connect as memcached_connect
+from kvtui.stores.memcached.counters import Place
+from kvtui.stores.memcached.store import MemcachedStore
 from kvtui.stores.operations import Add, Counts, Delete, Get, Put, key, prefix
 from kvtui.stores.servers import PrivateServer
 from kvtui.stores.servers import base as server_module

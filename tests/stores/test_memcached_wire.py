@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtui.errors import OperationFailed
-from kvtui.stores.memcached_counters import (
+from kvtui.stores.memcached.counters import (
     BIAS,
     Place,
     entries,
     names_in,
     records,
 )
-from kvtui.stores.memcached_exchanges import BATCH, Peer
-from kvtui.stores.memcached_wire import MemcachedWire
+from kvtui.stores.memcached.exchanges import BATCH, Peer
+from kvtui.stores.memcached.wire import MemcachedWire
 from kvtui.stores.operations import (
     KEY_LIMIT_BYTES,
     Add,

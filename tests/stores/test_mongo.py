@@ -14,9 +14,9 @@ import pymongo
 import pytest
 
 from kvtui.errors import ConfigError, OperationFailed, StoreUnavailable
-from kvtui.stores import mongo_records
-from kvtui.stores.mongo import MongoStore
-from kvtui.stores.mongo_wire import MongoWire
+from kvtui.stores.mongo import records as mongo_records
+from kvtui.stores.mongo.store import MongoStore
+from kvtui.stores.mongo.wire import MongoWire
 from kvtui.stores.operations import Add, Counts, Delete, Get, Put, Scan, key
 from kvtui.stores.servers import PrivateServer
 from kvtui.stores.servers import base as servers_base

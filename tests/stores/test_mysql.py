@@ -22,8 +22,8 @@ import pymysql
 import pytest
 
 from kvtui.errors import KvtuiError, OperationFailed, StoreUnavailable
-from kvtui.stores.mysql import MySqlStore
-from kvtui.stores.mysql_status import durability
+from kvtui.stores.mysql.status import durability
+from kvtui.stores.mysql.store import MySqlStore
 from kvtui.stores.operations import Add, Counts, Delete, Get, Operation, Put, key
 from kvtui.stores.servers import PrivateServer, private_server
 from kvtui.stores.servers import mysql as server_module

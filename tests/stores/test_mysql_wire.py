@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtui.errors import OperationFailed
-from kvtui.stores import mysql_packets as packets
-from kvtui.stores import mysql_statements as sql
-from kvtui.stores.mysql_adds import filled_up
-from kvtui.stores.mysql_packets import LONGEST, Packets, Prepared, framed
-from kvtui.stores.mysql_wire import STATEMENTS, MySqlWire
+from kvtui.stores.mysql import packets
+from kvtui.stores.mysql import statements as sql
+from kvtui.stores.mysql.adds import filled_up
+from kvtui.stores.mysql.packets import LONGEST, Packets, Prepared, framed
+from kvtui.stores.mysql.wire import STATEMENTS, MySqlWire
 from kvtui.stores.operations import Add, Counts, Delete, Get, Operation, Put, Scan
 from kvtui.stores.store import PENDING
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from kvtui.errors import OperationFailed, StoreError, StoreUnavailable
-from kvtui.stores import tokyo_server
 from kvtui.stores.operations import Add, Counts, Delete, Get, Put, Scan, key
 from kvtui.stores.servers import PrivateServer, private_server
 from kvtui.stores.servers import base as servers_module
 from kvtui.stores.servers.tokyo import TokyoServer
-from kvtui.stores.tokyo import TokyoStore
+from kvtui.stores.tokyo import server as tokyo_server
+from kvtui.stores.tokyo.store import TokyoStore
 from tests.conftest import Servers, require_server
 from tests.stores.fakes import Conversation, Cut, Fake
 from tests.stores.talking import Calls, OnTheWire
@@ -386,7 +386,7 @@ def test_a_frozen_server_is_noticed_while_connecting(
     talker: Talker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """029: the kernel takes the connection, nobody answers."""
-    monkeypatch.setattr("kvtui.stores.tokyo.CONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("kvtui.stores.tokyo.store.CONNECT_TIMEOUT_S", 0.3)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kvtui.errors import OperationFailed
-from kvtui.stores import tokyo_protocol as protocol
 from kvtui.stores.operations import Add, Counts, Delete, Get, Operation, Put
 from kvtui.stores.store import PENDING
-from kvtui.stores.tokyo_talk import Conversation, Steps, batches
-from kvtui.stores.tokyo_wire import TokyoWire
+from kvtui.stores.tokyo import protocol
+from kvtui.stores.tokyo.talk import Conversation, Steps, batches
+from kvtui.stores.tokyo.wire import TokyoWire
 
 REQUESTS = [
     (protocol.put(b"k", b"vv"), "c810 00000001 00000002 6b 7676"),
@@ -380,7 +380,7 @@ def test_more_than_the_server_takes_is_not_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It would close the connection without a word."""
-    monkeypatch.setattr("kvtui.stores.tokyo_wire.ARGUMENT_LIMIT_BYTES", 100)
+    monkeypatch.setattr("kvtui.stores.tokyo.wire.ARGUMENT_LIMIT_BYTES", 100)
     TokyoWire("nowhere", "<").encode(Put(KEY, bytes(100)))
     for operation in (Put(KEY, bytes(101)), Add(KEY, ((bytes(100), 1),))):
         error = failure(operation)

@@ -2,7 +2,7 @@
 """A stand-in for ttserver, where there is no real one.
 
 It takes ttserver 1.1.41's options, speaks its binary protocol (kvtui's own notes on
-it, in ``kvtui/stores/tokyo_protocol.py``) over a dict, and ends at SIGTERM with
+it, in ``kvtui/stores/tokyo/protocol.py``) over a dict, and ends at SIGTERM with
 status 0, its socket gone. It calls itself a stand-in in its version, so that every
 output that names the server says so. By hand::
 

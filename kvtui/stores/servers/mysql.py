@@ -19,7 +19,7 @@ import psutil
 
 from kvtui.errors import StoreUnavailable
 from kvtui.stores.memory import free_bytes
-from kvtui.stores.mysql_tables import quoted, schema_of
+from kvtui.stores.mysql.tables import quoted, schema_of
 from kvtui.stores.programs import find_program
 from kvtui.stores.servers.base import LINE_LIMIT, PrivateServer
 from kvtui.stores.servers.ties import tied_to_this_process

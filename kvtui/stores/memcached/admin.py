@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from kvtui.errors import OperationFailed, StoreUnavailable
-from kvtui.stores.memcached_exchanges import Peer, protocol_error
+from kvtui.stores.memcached.exchanges import Peer, protocol_error
 
 BUSY_LIMIT_S: Final = 10.0
 """How long another crawl of the server's is waited for."""

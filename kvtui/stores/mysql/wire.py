@@ -3,7 +3,7 @@
 PyMySQL has connected and logged in; the statements have been prepared on the same
 connection by :func:`prepare`. From then on an operation is one COM_STMT_EXECUTE,
 answered by an OK packet or by rows. ``add`` prepares what it needs when it first
-needs it, and tries again after a deadlock. See :mod:`kvtui.stores.mysql_packets` for
+needs it, and tries again after a deadlock. See :mod:`kvtui.stores.mysql.packets` for
 where the facts come from.
 """
 
@@ -13,13 +13,13 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kvtui.stores import mysql_packets as packets
-from kvtui.stores import mysql_statements as sql
-from kvtui.stores.mysql_adds import Adds, Plan
-from kvtui.stores.mysql_answers import Answer, Answering, Rows, fields
-from kvtui.stores.mysql_errors import server_error
-from kvtui.stores.mysql_packets import Packets, Prepared, Refusal, broken_protocol
-from kvtui.stores.mysql_prepared import (
+from kvtui.stores.mysql import packets
+from kvtui.stores.mysql import statements as sql
+from kvtui.stores.mysql.adds import Adds, Plan
+from kvtui.stores.mysql.answers import Answer, Answering, Rows, fields
+from kvtui.stores.mysql.errors import server_error
+from kvtui.stores.mysql.packets import Packets, Prepared, Refusal, broken_protocol
+from kvtui.stores.mysql.prepared import (
     BLOB,
     LONGLONG,
     PREPARE,

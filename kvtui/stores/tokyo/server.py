@@ -10,7 +10,7 @@ from typing import Final
 from kvtui.errors import StoreUnavailable
 from kvtui.stores.peers import peer_address
 from kvtui.stores.store import StoreInfo
-from kvtui.stores.tokyo_protocol import ARGUMENT_LIMIT_BYTES
+from kvtui.stores.tokyo.protocol import ARGUMENT_LIMIT_BYTES
 
 DURABILITY: Final = {
     "on-memory hash": "memory (on-memory hash, nothing is saved)",

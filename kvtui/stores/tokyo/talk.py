@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from kvtui.errors import OperationFailed
 from kvtui.stores.store import PENDING
-from kvtui.stores.tokyo_protocol import garbage
+from kvtui.stores.tokyo.protocol import garbage
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ import pymongo
 
 import kvtui
 from kvtui.errors import ConfigError, OperationFailed, StoreUnavailable
-from kvtui.stores import mongo_records as records
-from kvtui.stores.mongo_errors import unavailable
-from kvtui.stores.mongo_wire import MongoWire
+from kvtui.stores.mongo import records
+from kvtui.stores.mongo.errors import unavailable
+from kvtui.stores.mongo.wire import MongoWire
 from kvtui.stores.passwords import password
 from kvtui.stores.store import PENDING, Settings
 

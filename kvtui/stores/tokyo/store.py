@@ -2,7 +2,7 @@
 
 No client for Python is kept any more, so both ways speak the protocol themselves:
 ``client=wire`` in the wire loop, ``client=calls`` by blocking calls, one thread a
-client. What an operation sends stands in :mod:`~kvtui.stores.tokyo_wire`.
+client. What an operation sends stands in :mod:`~kvtui.stores.tokyo.wire`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import socket
 from typing import Any, ClassVar, Final, TypeVar
 
 from kvtui.errors import OperationFailed, StoreUnavailable
-from kvtui.stores import tokyo_protocol as protocol
-from kvtui.stores import tokyo_server as server
 from kvtui.stores.operations import Add, Counts, Delete, Get, Operation, Put, prefix
 from kvtui.stores.store import ADD, PENDING, Settings, StoreInfo, Wire, WireStore
-from kvtui.stores.tokyo_talk import Conversation, Steps
-from kvtui.stores.tokyo_wire import TokyoWire, record_of, removing
+from kvtui.stores.tokyo import protocol, server
+from kvtui.stores.tokyo.talk import Conversation, Steps
+from kvtui.stores.tokyo.wire import TokyoWire, record_of, removing
 
 T = TypeVar("T")
 

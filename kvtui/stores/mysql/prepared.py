@@ -1,6 +1,6 @@
 """Prepared statements of MySQL's binary protocol: making them, executing them.
 
-Source: as for :mod:`kvtui.stores.mysql_packets`.
+Source: as for :mod:`kvtui.stores.mysql.packets`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kvtui.errors import OperationFailed
-from kvtui.stores import mysql_packets as packets
-from kvtui.stores.mysql_answers import Answer, Answering
-from kvtui.stores.mysql_errors import server_error
-from kvtui.stores.mysql_packets import Packets, Prepared, Refusal, broken_protocol
+from kvtui.stores.mysql import packets
+from kvtui.stores.mysql.answers import Answer, Answering
+from kvtui.stores.mysql.errors import server_error
+from kvtui.stores.mysql.packets import Packets, Prepared, Refusal, broken_protocol
 
 PREPARE: Final = b"\x16"
 _EXECUTE: Final = 0x17

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pymemcache.client.base import Client
 
 from kvtui.errors import StoreUnavailable
-from kvtui.stores.memcached_admin import statistics
+from kvtui.stores.memcached.admin import statistics
 from kvtui.stores.store import Settings
 
 DEFAULT_PORT: Final = 11211

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kvtui.errors import OperationFailed
-from kvtui.stores.memcached_exchanges import (
+from kvtui.stores.memcached.exchanges import (
     ERRORS,
     MISSING,
     NOT_FOUND,

@@ -6,12 +6,12 @@ import struct
 from collections.abc import Generator, Sequence
 from typing import Any, Final, TypeAlias
 
-from kvtui.stores import mysql_packets as packets
-from kvtui.stores import mysql_statements as sql
-from kvtui.stores.mysql_answers import Answer
-from kvtui.stores.mysql_errors import TRY_AGAIN
-from kvtui.stores.mysql_packets import Prepared, Refusal, broken_protocol
-from kvtui.stores.mysql_prepared import (
+from kvtui.stores.mysql import packets
+from kvtui.stores.mysql import statements as sql
+from kvtui.stores.mysql.answers import Answer
+from kvtui.stores.mysql.errors import TRY_AGAIN
+from kvtui.stores.mysql.packets import Prepared, Refusal, broken_protocol
+from kvtui.stores.mysql.prepared import (
     BLOB,
     HEAD,
     LONGLONG,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kvtui.errors import StoreUnavailable
-from kvtui.stores.mysql_statements import VALUES
+from kvtui.stores.mysql.statements import VALUES
 
 _VARIABLES: Final = (
     "autocommit",

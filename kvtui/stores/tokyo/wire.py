@@ -28,11 +28,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kvtui.errors import OperationFailed
-from kvtui.stores import tokyo_protocol as protocol
 from kvtui.stores.operations import Add, Counts, Delete, Get, Operation, Put
 from kvtui.stores.store import PENDING, Wire, unsupported
-from kvtui.stores.tokyo_protocol import ARGUMENT_LIMIT_BYTES, WHOLE_LIMIT
-from kvtui.stores.tokyo_talk import Conversation, Steps, batches
+from kvtui.stores.tokyo import protocol
+from kvtui.stores.tokyo.protocol import ARGUMENT_LIMIT_BYTES, WHOLE_LIMIT
+from kvtui.stores.tokyo.talk import Conversation, Steps, batches
 
 BATCH_BYTES: Final = 1 << 16
 """Sent together. Linux gives a socket room for at least 200 KB."""

@@ -26,9 +26,8 @@ from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
 from kvtui.errors import OperationFailed, StoreError, StoreUnavailable
-from kvtui.stores import mongo_connection as connection
-from kvtui.stores import mongo_records as records
-from kvtui.stores.mongo_errors import failed, unavailable
+from kvtui.stores.mongo import connection, records
+from kvtui.stores.mongo.errors import failed, unavailable
 from kvtui.stores.store import ADD, SCAN, Settings, StoreInfo, Wire, WireStore
 
 _LONGEST_KEY_BYTES: Final = 250

@@ -6,7 +6,7 @@ checked byte for byte against ttserver 1.1.41 (protocol 0.91), whose own account
 it is its specification, section "Protocol".
 
 Replies are parsed by generators that yield how many bytes they need next and are
-sent them; :class:`~kvtui.stores.tokyo_talk.Conversation` drives them.
+sent them; :class:`~kvtui.stores.tokyo.talk.Conversation` drives them.
 """
 
 from __future__ import annotations

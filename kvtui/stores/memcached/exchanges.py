@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from kvtui.errors import OperationFailed
-from kvtui.stores.memcached_counters import BIAS, Place, entries, names_in
+from kvtui.stores.memcached.counters import BIAS, Place, entries, names_in
 from kvtui.stores.operations import KEY_LIMIT_BYTES, Add, Counts, Delete, Operation
 from kvtui.stores.store import unsupported
 

@@ -23,7 +23,7 @@ import bson
 from bson.errors import BSONError
 
 from kvtui.errors import OperationFailed
-from kvtui.stores import mongo_records as records
+from kvtui.stores.mongo import records
 from kvtui.stores.operations import (
     Add,
     Counts,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kvtui.errors import StoreUnavailable
-from kvtui.stores.mysql_statements import COLUMNS, TABLES
+from kvtui.stores.mysql.statements import COLUMNS, TABLES
 from kvtui.stores.store import Settings
 
 DEFAULT_SCHEMA: Final = "kvtui"

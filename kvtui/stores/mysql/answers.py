@@ -1,6 +1,6 @@
 """Answers of MySQL's binary protocol, put together from their packets.
 
-Source: as for :mod:`kvtui.stores.mysql_packets`. An answer is an OK packet, an error
+Source: as for :mod:`kvtui.stores.mysql.packets`. An answer is an OK packet, an error
 packet, a prepared statement with its definitions, or rows with theirs.
 """
 
@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from kvtui.stores import mysql_packets as packets
-from kvtui.stores.mysql_packets import Prepared, Refusal, broken_protocol
+from kvtui.stores.mysql import packets
+from kvtui.stores.mysql.packets import Prepared, Refusal, broken_protocol
 
 _LONG: Final = struct.Struct("<q")
 

@@ -9,7 +9,7 @@ from bson.errors import BSONError
 from pymongo import errors
 
 from kvtui.errors import OperationFailed, StoreError, StoreUnavailable
-from kvtui.stores import mongo_records as records
+from kvtui.stores.mongo import records
 
 _BESIDES: Final = re.compile(
     r" \(configured timeouts: [^)]*\)|, Timeout: .*|, full error: .*", re.DOTALL

@@ -2,7 +2,7 @@
 
 pymemcache connects either way. ``client=driver`` then measures what an application
 with pymemcache sees, one that waits for every answer; ``client=wire`` takes over the
-socket and speaks the meta commands itself (:mod:`~kvtui.stores.memcached_wire`).
+socket and speaks the meta commands itself (:mod:`~kvtui.stores.memcached.wire`).
 Counters need meta commands, which pymemcache does not have: the driver's socket is
 lent to the same exchanges for them.
 """
@@ -25,10 +25,10 @@ from pymemcache.exceptions import (
 )
 
 from kvtui.errors import OperationFailed, StoreError, StoreUnavailable
-from kvtui.stores import memcached_admin as admin
-from kvtui.stores.memcached_connect import connect, where_of
-from kvtui.stores.memcached_counters import records
-from kvtui.stores.memcached_exchanges import (
+from kvtui.stores.memcached import admin
+from kvtui.stores.memcached.connect import connect, where_of
+from kvtui.stores.memcached.counters import records
+from kvtui.stores.memcached.exchanges import (
     ITEM_OVERHEAD_BYTES,
     Exchange,
     Peer,
@@ -38,7 +38,7 @@ from kvtui.stores.memcached_exchanges import (
     failure,
     refused,
 )
-from kvtui.stores.memcached_wire import MemcachedWire
+from kvtui.stores.memcached.wire import MemcachedWire
 from kvtui.stores.operations import KEY_LIMIT_BYTES, Add, Counts, prefix
 from kvtui.stores.peers import peer_address
 from kvtui.stores.store import ADD, PENDING, Settings, StoreInfo, Wire, WireStore

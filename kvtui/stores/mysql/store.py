@@ -20,13 +20,13 @@ from typing import Any, ClassVar, Final
 import pymysql
 
 from kvtui.errors import KvtuiError, OperationFailed, StoreUnavailable
-from kvtui.stores import mysql_statements as sql
-from kvtui.stores import mysql_tables
-from kvtui.stores.mysql_errors import TRY_AGAIN, failed, unavailable
-from kvtui.stores.mysql_login import connected, patience_s, timeout_s, where
-from kvtui.stores.mysql_prepared import prepare
-from kvtui.stores.mysql_status import Server, durability, server_facts
-from kvtui.stores.mysql_wire import (
+from kvtui.stores.mysql import statements as sql
+from kvtui.stores.mysql import tables as mysql_tables
+from kvtui.stores.mysql.errors import TRY_AGAIN, failed, unavailable
+from kvtui.stores.mysql.login import connected, patience_s, timeout_s, where
+from kvtui.stores.mysql.prepared import prepare
+from kvtui.stores.mysql.status import Server, durability, server_facts
+from kvtui.stores.mysql.wire import (
     STATEMENTS,
     MySqlWire,
 )

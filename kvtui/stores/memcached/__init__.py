@@ -1,0 +1,1 @@
+"""memcached: by pymemcache, or on the wire by its meta commands."""

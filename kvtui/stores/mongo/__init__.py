@@ -1,0 +1,1 @@
+"""MongoDB: by pymongo, or on the wire by OP_MSG."""

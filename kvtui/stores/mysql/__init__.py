@@ -1,0 +1,1 @@
+"""MySQL and MariaDB: by PyMySQL, or on the wire by prepared statements."""

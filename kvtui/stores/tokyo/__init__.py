@@ -1,0 +1,1 @@
+"""Tokyo Tyrant, by its binary protocol."""
