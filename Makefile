@@ -14,6 +14,8 @@ BIN := $(VENV)/bin
 # service.
 SERVERS := redis-server memcached mariadbd:mariadb-server-core mariadb-slap:mariadb-client \
 	apache2:apache2-bin
+# Processes that test side by side; most tests wait for a server.
+TESTERS ?= 4
 # Stands in for mongod, which few distributions have; the version that is known to do.
 STAND_IN := secantusdb==0.7.0b3
 STAND_IN_HOME := $(VENV)/servers/secantusdb
@@ -59,7 +61,7 @@ run: $(VENV)/installed
 test: lint servers stand-in
 	@$(MAKE) --no-print-directory wiredtiger || \
 		echo "WiredTiger could not be built; its tests will skip"
-	$(BIN)/python -m pytest -q --durations=10
+	$(BIN)/python -m pytest -q --durations=10 -n $(TESTERS)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -304,7 +304,9 @@ SPOILS = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "words"), SPOILS, ids=lambda each: str(each))
+@pytest.mark.parametrize(
+    ("spoil", "words"), SPOILS, ids=[spoil.__name__ for spoil, _ in SPOILS]
+)
 @pytest.mark.parametrize("mode", ["record", "cached"])
 @pytest.mark.parametrize("clients", [1, 8])
 def test_one_spoilt_record_is_found_and_named(
