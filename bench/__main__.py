@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("overhead", "startup", "redis", "mysql", "drivers", "fans")
+NAMES = ("overhead", "startup", "redis", "mysql", "http", "drivers", "fans")
 
 
 def main() -> int:

@@ -91,7 +91,8 @@ class Connection:
 
     def connect(self, made: socket.socket, wire: Wire) -> None:
         """Speak over this socket from now on."""
-        made.setblocking(False)
+        if made.gettimeout() != 0.0:
+            made.setblocking(False)
         self.socket = made
         self.read, self.write = made.recv_into, made.send
         self.wire, self.encode, self.feed = wire, wire.encode, wire.feed
@@ -426,8 +427,7 @@ class _Loop:
         file = connection.socket.fileno()
         if file >= 0:
             self._by_file.pop(file, None)
-            self._poller.unregister(file)
-            connection.socket.close()
+            connection.socket.close()  # which also takes it from the poller
 
     def _lost(self, connection: Connection, error: OSError) -> None:
         """The connection broke; its protocol knows what that means."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final, NamedTuple
 
 from kvtui.errors import OperationFailed, StoreUnavailable
-from kvtui.stores.http_wire import Head, HttpWire, at, connection_failed
+from kvtui.stores.http_wire import Head, HttpWire, Memory, at, connection_failed
 from kvtui.stores.operations import Get
 from kvtui.stores.peers import only_listener, peer_address
 from kvtui.stores.store import (
@@ -60,6 +60,8 @@ class HttpStore(WireStore):
         self._host = str(settings.get("host", "127.0.0.1")).strip("[]")
         self._port = int(settings.get("port", 443 if settings.get("tls") else 80))
         self._where = self._shown()
+        self._field = self._host_field()
+        self._memory = Memory()
         self._place: Place | None = None
         self._peer = ""
         self._made: tuple[socket.socket, HttpWire] | None = None
@@ -109,19 +111,23 @@ class HttpStore(WireStore):
         """A connection that may still be on its way."""
         if self._place is None:
             return self._fresh()
-        made = socket.socket(self._place.family, socket.SOCK_STREAM)
+        family, address = self._place
+        # Not blocking from its first moment: without keep-alive this is the hot path,
+        # and every call to the system counts.
+        made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            if self._place.family == socket.AF_UNIX:
+            if family == socket.AF_UNIX:
                 # It is there at once, or the server's queue is full; nothing would
                 # tell a socket that does not block when there is room again.
                 made.settimeout(CONNECT_TIMEOUT_S)
-                made.connect(self._place.address)
-            else:
-                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                made.connect(address)
                 made.setblocking(False)
-                code = made.connect_ex(self._place.address)
+            else:
+                code = made.connect_ex(address)
                 if code not in (0, errno.EINPROGRESS):
                     raise OSError(code, os.strerror(code))
+                if self._kept:
+                    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             made.close()
             raise self._failed(error) from None
@@ -189,7 +195,12 @@ class HttpStore(WireStore):
 
     def _protocol(self, *, spent: bool = False) -> HttpWire:
         return HttpWire(
-            self._page, self._host_field(), self._where, kept=self._kept, spent=spent
+            self._page,
+            self._field,
+            self._where,
+            kept=self._kept,
+            spent=spent,
+            memory=self._memory,
         )
 
     def _connected(self) -> tuple[socket.socket, HttpWire]:

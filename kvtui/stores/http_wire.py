@@ -60,6 +60,21 @@ class Head(Struct, frozen=True):
         return ", ".join(value for each, value in self.headers if each == name)
 
 
+class Memory:
+    """What the connections of one store need not find out again and again: the last
+    head that announced a length, and the last request."""
+
+    __slots__ = ("end", "head", "key", "raw", "request")
+
+    def __init__(self) -> None:
+        self.raw = b""
+        self.head: Head | None = None
+        self.end = 0
+        """Bytes of that head and the body that it announced, together."""
+        self.key: bytes | None = None
+        self.request = b""
+
+
 class ResponseParser:
     """Responses of one connection, one after the other, in any split.
 
@@ -67,7 +82,7 @@ class ResponseParser:
     :attr:`head`. ``end`` is told when the server has closed the connection.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory | None = None) -> None:
         self.head: Head | None = None
         self._data = bytearray()
         self._body = bytearray()
@@ -76,9 +91,7 @@ class ResponseParser:
         self._spent = 0
         self._scanned = 0
         self._no_body = False
-        self._known = b""
-        self._known_head: Head | None = None
-        self._known_end = 0
+        self._memory = memory or Memory()
 
     def expect(self, *, no_body: bool = False) -> None:
         """A request goes out: one response may come. ``no_body``: it was a HEAD."""
@@ -109,15 +122,15 @@ class ResponseParser:
         if self._state == _HEAD and not self._data:
             # Nearly every reply: one piece, under the same head as the one before
             # (the Date changes once a second). Comparing is all it takes then.
-            raw = bytes(data)
+            raw, known = bytes(data), self._memory
             if (
-                len(raw) == self._known_end
-                and raw.startswith(self._known)
+                len(raw) == known.end
+                and raw.startswith(known.raw)
                 and not self._no_body
             ):
-                self.head = self._known_head
+                self.head = known.head
                 self._state = _DONE
-                return raw[len(self._known) :]
+                return raw[len(known.raw) :]
             data = raw
         self._data += data
         return self._go_on()
@@ -216,8 +229,8 @@ class ResponseParser:
             self._state = _BODY
             self._left = head.length
             if not self._spent:
-                self._known, self._known_head = raw, head
-                self._known_end = size + head.length
+                known = self._memory
+                known.raw, known.head, known.end = raw, head, size + head.length
         else:
             self._state = _TO_END
         self._spent = 0
@@ -347,7 +360,8 @@ class HttpWire(Wire):
     """One connection: a GET, its response, the next GET.
 
     ``kept``: whether connections are to be kept open between requests; otherwise
-    each serves one. ``spent``: whether this one may not be used at all, for it was
+    each serves one. ``memory`` is shared by connections to the same page, host and
+    ``kept``. ``spent``: whether this one may not be used at all, for it was
     made only to see whether the server is there.
     """
 
@@ -359,20 +373,18 @@ class HttpWire(Wire):
         *,
         kept: bool = True,
         spent: bool = False,
+        memory: Memory | None = None,
     ) -> None:
         self._where = where
-        self.parser = ResponseParser()
+        self._memory = memory or Memory()
+        self.parser = ResponseParser(self._memory)
         self._page = page
-        option = b"" if kept else b"Connection: close\r\n"
-        self._rest = (
-            b" HTTP/1.1\r\nHost: %b\r\nUser-Agent: kvtui\r\nAccept: */*\r\n%b\r\n"
-            % (host, option)
-        )
+        self._fields = b"Host: %b\r\nUser-Agent: kvtui\r\nAccept: */*\r\n" % host
+        if not kept:
+            self._fields += b"Connection: close\r\n"
         self._kept = kept
         self._spent = spent
         self._served = 0
-        self._key: bytes | None = None
-        self._request = b""
         self._good: Head | None = None
 
     def encode(self, operation: Operation) -> bytes:
@@ -383,11 +395,13 @@ class HttpWire(Wire):
         if self._spent:
             # Asked to close, a server does what it was asked: no reconnect.
             raise NewConnection(counts=self._kept)
-        if operation.key != self._key:
+        memory = self._memory
+        if operation.key != memory.key:
             path = target(operation.key, self._page)
-            self._key, self._request = operation.key, b"GET " + path + self._rest
+            memory.key = operation.key
+            memory.request = b"GET %b HTTP/1.1\r\n%b\r\n" % (path, self._fields)
         self.parser.expect()
-        return self._request
+        return memory.request
 
     def feed(self, data: memoryview) -> Any:
         """The body of a 2xx once whole; any other status is a failed operation."""
