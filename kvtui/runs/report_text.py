@@ -22,6 +22,8 @@ from kvtui.text import (
 )
 
 NAME_LIMIT: Final = 200
+_WORK: Final = {"fans": "decode, change, encode", "http": "compare"}
+"""What a workload's own work is."""
 SHORT_NAME: Final = 16
 """Cells of a store's name before its further columns on a narrow terminal."""
 
@@ -170,7 +172,7 @@ class _Shown:
     def details(self) -> Iterator[str]:
         """A paragraph a store: where the time went, and what was measured."""
         for row in self._made.ranking:
-            told = list(_details(row, self._made.repeat))
+            told = list(_details(row, self._made))
             if not told:
                 continue
             yield ""
@@ -241,7 +243,8 @@ def _verified(row: StoreRow) -> str:
     return f"{row.records_checked:,} of {row.records_expected:,}"
 
 
-def _details(row: StoreRow, repeat: int) -> Iterator[str]:
+def _details(row: StoreRow, made: Report) -> Iterator[str]:
+    repeat = made.repeat
     if row.client is not None:
         yield "; ".join(filter(None, _what(row)))
     if row.client_work_s is not None and row.store_s is not None:
@@ -251,7 +254,8 @@ def _details(row: StoreRow, repeat: int) -> Iterator[str]:
         turns = row.clients > 1 and not (row.client or "").startswith("wire")
         yield (
             f"time, summed over {row.clients:,} client{'s'[: row.clients != 1]}: own"
-            f" work (decode, change, encode{', waiting for a turn' * turns})"
+            f" work ({_WORK.get(made.workload, 'of the workload')}"
+            f"{', waiting for a turn' * turns})"
             f" {_length(row.client_work_s)}, store {_length(row.store_s)};"
             f" {share} own work"
         )

@@ -393,8 +393,8 @@ def _notes(state: RunState, row: Row, width: int) -> Iterator[Line]:
 
 def _data(state: RunState, width: int) -> Iterator[Line]:
     data = state.data
-    if data is None:
-        return
+    if data is None or not (data.facts or data.bad_lines):
+        return  # A workload may need no data.
     numbers = [
         f"{count(value)} {visible(name, 60)}"
         for name, value in data.facts.items()

@@ -40,6 +40,7 @@ _MODULES: Final = (
 
 _START: Final = (
     "import ctypes, os, resource, signal, sys\n"
+    "os.umask(0o077)\n"
     "user, group, parent = map(int, sys.argv[1:4])\n"
     "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
     "resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))\n"
@@ -50,7 +51,8 @@ _START: Final = (
     "        if os.getppid() != parent: sys.exit('its parent is gone')\n"
     "os.execv(sys.argv[4], sys.argv[4:])\n"
 )
-"""Raises the limit of open files, lets go of root, ties itself again."""
+"""Keeps its files to itself, raises the limit of open files, lets go of root and ties
+itself again."""
 
 
 class PageServer(PrivateServer):

@@ -1,0 +1,132 @@
+"""``kvtui run http``, from the command line to the snapshot."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from kvtui import config
+from kvtui.runs import history, snapshot
+from tests.stores import pages
+from tests.stores.pages import GOOD, Pages
+
+LIMITED = "ulimit -n 64; exec {python} -m kvtui run http"
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """``kvtui run`` with these words."""
+    return subprocess.run(
+        [sys.executable, "-m", "kvtui", "run", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def ranking(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """The rows of a ranking printed as JSON."""
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["ranking"]
+    return rows
+
+
+def where(fake: Pages) -> str:
+    """The fake as a word of the command line."""
+    return f"http://127.0.0.1:{fake.settings['port']}/page"
+
+
+def test_a_page_is_asked_so_many_times_by_all_clients() -> None:
+    done = run(
+        *("http", "--store", "http", "--store", "http:keep_alive=false"),
+        *("--store", "null", "-n", "1k", "--clients", "24", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    first, second, null = ranking(done)
+    for row in (first, second):
+        assert row["rank"] in (1, 2)
+        assert (row["attempted"], row["ok"], row["failed"]) == (1000, 1000, 0)
+        assert row["read_bytes"] == 1000 * 3985
+        assert (row["records_checked"], row["records_wrong"]) == (1, 0)
+        assert row["figures"] == {}
+    assert {first["store"], second["store"]} == {"http", "http:keep_alive=false"}
+    assert (null["rank"], null["miss"], null["keeps"]) == (None, 1000, False)
+    (made,) = history.all_runs(config.runs_directory())
+    document = snapshot.read(made.snapshot)
+    assert document.plan.workload.name == "http"
+    assert document.data == {}
+    assert {trial.records_file for trial in document.trials[:2]} == {""}
+
+
+def test_a_server_that_only_redirects_has_no_rank_and_is_told_in_words() -> None:
+    """103: a published measurement counted a million error pages as answers."""
+    moved = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
+    with Pages(pages.saying(moved), transport="tcp") as fake:
+        done = run("http", "--store", where(fake), "-n", "50", "--clients", "4")
+        # Looking at the server comes before, and that is where it shows.
+        assert done.returncode != 0
+        assert "302" in done.stdout + done.stderr
+        assert "/elsewhere" in done.stdout + done.stderr
+        assert b"/elsewhere" not in fake.paths
+
+
+def test_failures_and_changed_bodies_are_counted_and_cost_the_rank() -> None:
+    turn = iter(range(10**6))
+
+    def answer(conversation: Any, path: bytes, number: int) -> None:
+        nth = next(turn)
+        if nth >= 20 and nth % 10 == 0:
+            conversation.send(GOOD.replace(b"200", b"503"))
+        else:
+            conversation.send(GOOD.replace(b"hello", b"hEllo") if nth == 25 else GOOD)
+
+    with Pages(answer, transport="tcp") as fake:
+        done = run(
+            *("http", "--store", where(fake), "-n", "100", "--json"),
+            *("--clients", "3", "--workers", "1"),
+        )
+        assert done.returncode == 1, done.stderr
+        (row,) = ranking(done)
+        assert row["rank"] is None
+        assert row["figures"]["bodies changed"] == 1
+        assert row["attempted"] == 100 == row["ok"] + row["failed"]
+        assert set(row["operations"]["get"]["failed"]) == {"status 503"}
+        assert "1 of 100 replies differ" in row["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("http", "--store", "ram"), "no store for http"),
+        (("fans", "--store", "http", "--first", "5"), "can only be read"),
+        (("http", "--store", "http", "--set", "requests=5"), "-n"),
+        (("http", "--store", "http", "-n", "0"), "1"),
+        (("http", "--store", "http", "--set", "body=x"), "body"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_starts(
+    words: tuple[str, ...], said: str
+) -> None:
+    done = run(*words)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert not list(history.all_runs(config.runs_directory()))
+
+
+def test_too_few_open_files_are_told_before_the_clock_runs() -> None:
+    """040: needs and has; and the run can still write its journal and snapshot."""
+    script = LIMITED.format(python=sys.executable)
+    words = "--store http -n 1000 --clients 100 --workers 1"
+    done = subprocess.run(
+        ["sh", "-c", f"{script} {words}"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "open files are needed, 64 are allowed" in said
+    assert "ulimit -n" in said
+    (made,) = history.all_runs(config.runs_directory())
+    document = snapshot.read(made.snapshot)
+    assert document.outcome == "failed"
+    assert document.trials[0].attempted is None
