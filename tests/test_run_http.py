@@ -64,12 +64,13 @@ def test_a_server_that_only_redirects_has_no_rank_and_is_told_in_words() -> None
     """103: a published measurement counted a million error pages as answers."""
     moved = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
     with Pages(pages.saying(moved), transport="tcp") as fake:
-        done = run("http", "--store", where(fake), "-n", "50", "--clients", "4")
-        # Looking at the server comes before, and that is where it shows.
-        assert done.returncode != 0
-        assert "302" in done.stdout + done.stderr
-        assert "/elsewhere" in done.stdout + done.stderr
-        assert b"/elsewhere" not in fake.paths
+        done = run("http", "--store", where(fake), "-n", "50", "--json")
+        assert done.returncode == 1, done.stderr
+        (row,) = ranking(done)
+        assert (row["rank"], row["attempted"], row["ok"]) == (None, 50, 0)
+        assert row["operations"]["get"]["failed"] == {"status 302": 50}
+        assert "/elsewhere" in row["faults"][0]["message"]
+        assert set(fake.paths) == {b"/page"}
 
 
 def test_failures_and_changed_bodies_are_counted_and_cost_the_rank() -> None:

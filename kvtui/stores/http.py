@@ -134,8 +134,14 @@ class HttpStore(WireStore):
         return made, self._protocol()
 
     def info(self) -> StoreInfo:
-        """From a reply to a GET of the page, and from the live socket."""
-        self.get(b"")
+        """From a reply to a GET of the page, whatever its status, and from the live
+        socket."""
+        try:
+            self.get(b"")
+        except OperationFailed as failure:
+            # Of a page that is none, the failed operations will tell.
+            if not failure.kind.startswith("status "):
+                raise
         if self._made is None:  # get has seen to it
             raise OperationFailed("disconnected", self._where, broken=True)
         connection, wire = self._made
@@ -155,6 +161,7 @@ class HttpStore(WireStore):
             return {}
         length = head.length
         return {
+            "status": str(head.status),
             "page": self._page.decode("utf-8", "replace"),
             "page_bytes": "" if length is None else str(length),
             "content_type": head.header("content-type"),

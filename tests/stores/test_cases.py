@@ -132,7 +132,9 @@ def test_a_server_that_accepts_and_never_answers_is_said_soon(
 
     found: dict[str, PrivateServer] = {}
     for way in WITH_SERVER:
-        if find_program(registry.kind(way.profile.kind).servers):
+        of_kind = registry.kind(way.profile.kind)
+        # HTTP has no greeting: a page is asked for by the first operation only.
+        if find_program(of_kind.servers) and not of_kind.read_only:
             found[str(way)] = server_of(way, servers)
     if not found:
         pytest.skip("no server program is installed")
