@@ -1,11 +1,14 @@
-"""Run every comparison: ``python -m bench [NAME ...]``."""
+"""Run every comparison: ``python -m bench [NAME ...]``.
+
+A store's file (``redis``, ``memcached``, …) may be named too; ``stores`` has them all.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-NAMES = ("overhead", "startup", "redis", "mysql", "http", "drivers", "fans")
+NAMES = ("overhead", "startup", "stores", "fans")
 
 
 def main() -> int:

@@ -11,37 +11,29 @@ Target: at least 0.9 of the bare loop.
 from __future__ import annotations
 
 import contextlib
-import shutil
-import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 if not __package__:
     sys.path[0] = str(Path(__file__).parent.parent)
 
-from bench import alternate, medians, verdict
-from kvtui.engine import calls
-from kvtui.engine.control import Control
-from kvtui.engine.recorder import Recorder
-from kvtui.stores import programs, registry
-from kvtui.stores.operations import Client, Get, Put, key
-from kvtui.stores.servers import private_server
+from bench.compare import Comparison, Missing, table
+from bench.loops import KEYS, VALUE, Settings, calls_rate, gets_and_puts, reachable
+from kvtui.stores import registry
+from kvtui.stores.store import Store
 
-OPERATIONS = 4_000
 ROUNDS = 7
 LEAST_RATIO = 0.9
-VALUE = b"x" * 100
-KEYS = tuple(key("bench", b"%d" % number) for number in range(1000))
 
-Settings = Mapping[str, Any]
-GetCall = Callable[[bytes], bytes | None]
+GetCall = Callable[[bytes], Any]
 PutCall = Callable[[bytes, bytes], Any]
+Bare = Callable[[Settings], AbstractContextManager[tuple[GetCall, PutCall]]]
 
 
 class Subject(NamedTuple):
@@ -49,8 +41,9 @@ class Subject(NamedTuple):
 
     kind: str
     settings: dict[str, Any]
-    bare: Callable[[Settings], AbstractContextManager[tuple[GetCall, PutCall]]]
+    bare: Bare
     """A connected driver's get and put; everything that connecting takes is done."""
+    operations: int = 4_000
 
 
 @contextlib.contextmanager
@@ -81,6 +74,48 @@ def bare_mysql(settings: Settings) -> Iterator[tuple[GetCall, PutCall]]:
 
     yield get, put
     connection.close()
+
+
+@contextlib.contextmanager
+def _opened(kind: str, settings: Settings) -> Iterator[Any]:
+    """The adapter, for what it opened with its own settings."""
+    store: Store = registry.adapter(kind)(settings)
+    store.open()
+    yield store
+    store.close()
+
+
+@contextlib.contextmanager
+def bare_leveldb(settings: Settings) -> Iterator[tuple[GetCall, PutCall]]:
+    """plyvel's own methods."""
+    with _opened("leveldb", settings) as store:
+        database = store._database
+        # The same keys in their other place, so that no key is changed on the way.
+        for each in KEYS:
+            database.put(each, VALUE)
+        yield database.get, database.put
+
+
+@contextlib.contextmanager
+def bare_wiredtiger(settings: Settings) -> Iterator[tuple[GetCall, PutCall]]:
+    """A cursor of the bindings."""
+    with _opened("wiredtiger", settings) as store:
+        cursor = store._at.mine().values
+
+        def get(at: bytes) -> bytes | None:
+            cursor.set_key(b"v" + at)
+            if cursor.search():
+                return None
+            value: bytes = cursor.get_value()
+            cursor.reset()
+            return value
+
+        def put(at: bytes, value: bytes) -> None:
+            cursor.set_key(b"v" + at)
+            cursor.set_value(value)
+            cursor.insert()
+
+        yield get, put
 
 
 @contextlib.contextmanager
@@ -116,34 +151,12 @@ def bare_mongo(settings: Settings) -> Iterator[tuple[GetCall, PutCall]]:
 
 
 SUBJECTS: Final = (
+    Subject("leveldb", {}, bare_leveldb, 100_000),
+    Subject("wiredtiger", {}, bare_wiredtiger, 100_000),
     # No flush a commit: the disk is not what is compared.
     Subject("mysql", {"transport": "unix", "flush_at_commit": 0}, bare_mysql),
-    Subject("mongo", {"transport": "tcp"}, bare_mongo),
+    Subject("mongo", {"transport": "tcp"}, bare_mongo, 1_000),
 )
-
-
-def getput(number: int) -> Client:
-    """A get and a put of each key in turn."""
-    for turn in range(number // 2):
-        at = KEYS[turn % len(KEYS)]
-        yield Get(at)
-        yield Put(at, VALUE)
-    return None
-
-
-def with_kvtui(kind: str, settings: Settings) -> float:
-    """Operations a second of the calls loop."""
-    store = registry.adapter(kind)(settings)
-    store.open()
-    recorder = Recorder(1)
-    began = time.perf_counter()
-    calls.run([getput(OPERATIONS)], [store], recorder, Control())
-    length_s = time.perf_counter() - began
-    store.close()
-    recorder.take()
-    if recorder.finished != OPERATIONS:
-        raise SystemExit(f"{recorder.finished} of {OPERATIONS} were counted")
-    return OPERATIONS / length_s
 
 
 def with_bare_loop(subject: Subject, settings: Settings) -> float:
@@ -153,7 +166,7 @@ def with_bare_loop(subject: Subject, settings: Settings) -> float:
     append = latencies.append
     with subject.bare(settings) as (get, put):
         began = time.perf_counter()
-        for turn in range(OPERATIONS // 2):
+        for turn in range(subject.operations // 2):
             at = KEYS[turn % len(KEYS)]
             start = clock()
             found = get(at)
@@ -163,62 +176,39 @@ def with_bare_loop(subject: Subject, settings: Settings) -> float:
             start = clock()
             put(at, VALUE)
             append(clock() - start)
-        return OPERATIONS / (time.perf_counter() - began)
+        return subject.operations / (time.perf_counter() - began)
 
 
-@contextlib.contextmanager
-def reachable(subject: Subject) -> Iterator[dict[str, Any]]:
-    """Settings under which the store is reached, its keys all there."""
-    folder = Path(tempfile.mkdtemp(prefix="kvtui-bench-"))
+def compared(subject: Subject) -> Iterator[Comparison]:
+    """One client of the calls loop beside the bare loop."""
     kind = registry.kind(subject.kind)
-    server = None
-    try:
-        settings = dict(subject.settings)
-        if kind.servers:
-            server = private_server(subject.kind, folder / "server", subject.settings)
-            settings = server.start()
-        else:
-            settings["directory"] = str(folder / "store")
+    if kind.module and not find_spec(kind.module):
+        raise Missing(f"there is no Python module {kind.module}: {kind.install}")
+    with reachable(subject.kind, subject.settings) as settings:
         if "driver" in kind.clients:
-            settings["client"] = "driver"
-        store = registry.adapter(subject.kind)(settings)
-        store.open()
-        for each in KEYS:
-            store.put(each, VALUE)
-        store.close()
-        yield settings
-    finally:
-        if server is not None:
-            server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+            settings = {**settings, "client": "driver"}
+        yield Comparison(
+            subject.kind,
+            "driver, 1 client, get+put",
+            partial(
+                calls_rate,
+                *(subject.kind, settings, gets_and_puts, subject.operations, 1),
+            ),
+            "bare loop over driver",
+            partial(with_bare_loop, subject, settings),
+            LEAST_RATIO,
+            ROUNDS,
+        )
+
+
+def comparisons() -> list[tuple[str, Callable[[], Iterator[Comparison]]]]:
+    """Each store's, by name."""
+    return [(each.kind, partial(compared, each)) for each in SUBJECTS]
 
 
 def main() -> int:
-    """Print a line a store; how many targets were missed."""
-    missed = 0
-    for subject in SUBJECTS:
-        kind = registry.kind(subject.kind)
-        if kind.servers and programs.find_program(kind.servers) is None:
-            print(f"{subject.kind}: skipped, {kind.servers[0]} is missing")
-            continue
-        with reachable(subject) as settings:
-            rows = alternate(
-                (
-                    partial(with_kvtui, subject.kind, settings),
-                    partial(with_bare_loop, subject, settings),
-                ),
-                ROUNDS,
-            )
-        ours, theirs = medians(rows)
-        share = statistics.median(row[0] / row[1] for row in rows)
-        holds = share >= LEAST_RATIO
-        missed += not holds
-        print(
-            f"{subject.kind}: calls loop {ours:,.0f}/s, bare loop {theirs:,.0f}/s;"
-            f" median of rounds {share:.2f} (target >= {LEAST_RATIO}): {verdict(holds)}"
-        )
-        print("     rounds: " + ", ".join(f"{a / b:.2f}" for a, b in rows))
-    return missed
+    """Print the table; how many targets were missed."""
+    return table(comparisons())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 One worker's loop in this process; ``wrk -t1 -c50`` and ``ab -k -c50`` against the same
 server in turn, then ``ab -c50`` and the loop with a connection for each request.
-Medians of five.
 
 Targets: 0.8 of wrk's requests a second with connections kept open, 0.9 of ab's
 without.
@@ -10,12 +9,9 @@ without.
 
 from __future__ import annotations
 
-import contextlib
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -25,16 +21,14 @@ from typing import Any
 if not __package__:
     sys.path[0] = str(Path(__file__).parent.parent)
 
-from bench import alternate, medians, ratio, verdict
+from bench.compare import Comparison, program, table
+from bench.loops import CLIENTS, rate, reachable
 from kvtui.engine import wire
 from kvtui.engine.control import Control
 from kvtui.engine.recorder import Recorder
 from kvtui.jobs.http.workload import HttpWorkload
 from kvtui.stores.http import HttpStore
-from kvtui.stores.servers.http import PageServer
 
-CLIENTS = 50
-ROUNDS = 5
 KEPT_REQUESTS = 100_000
 OWN_REQUESTS = 20_000
 WRK_S = 2
@@ -54,22 +48,19 @@ def with_wire(settings: dict[str, Any], requests: int) -> float:
     figures = wire.run(
         clients, connections, store.wire, recorder, Control(), 10.0, store.begin
     )
-    length_s = time.perf_counter() - began
-    taken = recorder.take()
-    good = sum(each.ok for each in taken.operations.values())
-    if good != requests or figures:
-        raise SystemExit(f"{good} of {requests} replies were good: {figures}")
-    return requests / length_s
+    if figures:
+        raise SystemExit(f"not all replies were good: {figures}")
+    return rate(recorder, requests, began)
 
 
-def with_wrk(url: str) -> float:
+def with_wrk(tool: str, url: str) -> float:
     """Requests a second that wrk reports."""
-    return _reported(["wrk", "-t1", f"-c{CLIENTS}", f"-d{WRK_S}s", url])
+    return _reported([tool, "-t1", f"-c{CLIENTS}", f"-d{WRK_S}s", url])
 
 
-def with_ab(url: str, requests: int, *options: str) -> float:
+def with_ab(tool: str, url: str, requests: int, *options: str) -> float:
     """Requests a second that ab reports."""
-    words = ["ab", "-q", f"-c{CLIENTS}", f"-n{requests}", *options, url]
+    words = [tool, "-q", f"-c{CLIENTS}", f"-n{requests}", *options, url]
     return _reported(words)
 
 
@@ -82,57 +73,28 @@ def _reported(words: list[str]) -> float:
     return float(found[1])
 
 
-@contextlib.contextmanager
-def server() -> Iterator[dict[str, Any]]:
-    """A private nginx, and how to reach it."""
-    directory = tempfile.mkdtemp(prefix="kvtui-bench-")
-    started = PageServer(Path(directory), {"transport": "tcp", "program": "nginx"})
-    try:
-        yield started.start()
-    finally:
-        started.stop()
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _told(name: str, rows: list[tuple[float, ...]], others: tuple[str, ...]) -> None:
-    ours, *theirs = medians(rows)
-    beside = ", ".join(
-        f"{other} {rate:,.0f}/s (median of ratios {ratio(rows, 0, number):.2f})"
-        for number, (other, rate) in enumerate(zip(others, theirs, strict=True), 1)
-    )
-    print(f"{name}: wire {ours:,.0f}/s, {beside}")
-    rounds = (" : ".join(f"{rate / 1000:.1f}k" for rate in row) for row in rows)
-    print(f"     rounds: {', '.join(rounds)}")
+def comparisons() -> Iterator[Comparison]:
+    """Connections kept open, and one for each request, on one server."""
+    wrk = program("wrk", package="wrk")
+    ab = program("ab", package="apache2-utils")
+    nginx = {"transport": "tcp", "program": program("nginx", package="nginx-light")}
+    with reachable("http", nginx, ()) as settings:
+        url = f"http://{settings['host']}:{settings['port']}{settings['page']}"
+        kept = partial(with_wire, settings, KEPT_REQUESTS)
+        own = partial(with_wire, settings | {"keep_alive": False}, OWN_REQUESTS)
+        keep_alive, each = "wire, keep-alive", "wire, a connection each"
+        yield Comparison(
+            "http", keep_alive, kept, "wrk -t1", partial(with_wrk, wrk, url), 0.8
+        )
+        ab_kept = partial(with_ab, ab, url, KEPT_REQUESTS, "-k")
+        yield Comparison("http", keep_alive, kept, "ab -k", ab_kept, None)
+        ab_own = partial(with_ab, ab, url, OWN_REQUESTS)
+        yield Comparison("http", each, own, "ab", ab_own, 0.9)
 
 
 def main() -> int:
     """Print the table; how many targets were missed."""
-    for program, package in (("wrk", "wrk"), ("ab", "apache2-utils")):
-        if shutil.which(program) is None:
-            print(f"{program} is missing: apt install {package}")
-            return 1
-    with server() as settings:
-        url = f"http://{settings['host']}:{settings['port']}{settings['page']}"
-        kept = alternate(
-            (
-                partial(with_wire, settings, KEPT_REQUESTS),
-                partial(with_wrk, url),
-                partial(with_ab, url, KEPT_REQUESTS, "-k"),
-            ),
-            ROUNDS,
-        )
-        _told("keep-alive", kept, ("wrk -t1", "ab -k"))
-        own = alternate(
-            (
-                partial(with_wire, settings | {"keep_alive": False}, OWN_REQUESTS),
-                partial(with_ab, url, OWN_REQUESTS),
-            ),
-            ROUNDS,
-        )
-        _told("a connection for each", own, ("ab",))
-    enough = ratio(kept, 0, 1) >= 0.8, ratio(own, 0, 1) >= 0.9
-    print(f"0.8 of wrk: {verdict(enough[0])}; 0.9 of ab: {verdict(enough[1])}")
-    return enough.count(False)
+    return table([("http", comparisons)])
 
 
 if __name__ == "__main__":
