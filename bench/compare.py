@@ -8,12 +8,12 @@ the median of its rounds, the ratio the median of the rounds' ratios.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from bench import alternate, medians, ratio, verdict
+from kvtui.stores.programs import find_program
 
 ROUNDS = 5
 
@@ -74,7 +74,7 @@ def _printed(asked: Comparison) -> bool:
 
 def program(*names: str, package: str) -> str:
     """The first of the programs that is here; Missing with what would bring it."""
-    found = next(filter(None, map(shutil.which, names)), None)
+    found = find_program(names)
     if found is None:
         raise Missing(f"{names[0]} is missing: apt install {package}")
     return found
