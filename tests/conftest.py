@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kvtui.engine.markers import marker_key
 from kvtui.stores import programs, registry
 from kvtui.stores.servers import PrivateServer, private_server
 
@@ -61,12 +62,25 @@ class Servers:
             server = private_server(kind, directory, {"transport": transport})
             server.start()
             self._started[kind, transport] = server
+        elif not registry.kind(kind).read_only:
+            _sweep(server)
         return server
 
     def stop(self) -> None:
         """Stop them all."""
         for server in self._started.values():
             server.stop()
+
+
+def _sweep(server: PrivateServer) -> None:
+    """Remove what runs left that a test kept from cleaning up behind them."""
+    store = registry.adapter(server.kind)(server.connect_settings())
+    store.open()
+    try:
+        store.wipe("fans")
+        store.delete(marker_key("fans"))
+    finally:
+        store.close()
 
 
 @pytest.fixture(scope="session")
