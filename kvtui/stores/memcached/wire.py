@@ -30,6 +30,7 @@ from kvtui.stores.operations import KEY_LIMIT_BYTES, Get, Operation, Put
 from kvtui.stores.store import PENDING, Wire
 
 _LINE_LIMIT: Final = 2048
+_KNOWN_LIMIT: Final = 4096
 _VALUE_LIMIT: Final = 1 << 30
 """memcached's own limit for -I."""
 _WITHOUT_VALUE: Final = frozenset(
@@ -49,6 +50,8 @@ class MemcachedWire(Wire):
         self._exchange: Exchange | None = None
         self._replies: list[Reply] = []
         self._wanted = 1
+        self._known: dict[bytes, int] = {}
+        """The sizes in lines seen before: looking up is faster than reading."""
         self._received = bytearray()
         self._enough = 0
         """How many bytes must have come before looking again is worth it."""
@@ -92,13 +95,10 @@ class MemcachedWire(Wire):
             elif shape is Get:
                 whole = bytes(data)
                 end = whole.find(b"\r\n")
-                size = whole[3:end]
-                if (
-                    size.isdigit()
-                    and len(whole) == end + 4 + int(size)
-                    and whole.startswith(b"VA ")
-                    and whole.endswith(b"\r\n")
-                ):
+                size = self._known.get(whole[:end])
+                if size is None:
+                    size = self._learned(whole[:end])
+                if len(whole) == end + 4 + size and whole.endswith(b"\r\n"):
                     return whole[end + 2 : -2]
                 if whole == _MISSING_LINE:
                     return None
@@ -114,6 +114,15 @@ class MemcachedWire(Wire):
             self._stored(replies[0])
             return None
         return self._go_on(replies)
+
+    def _learned(self, line: bytes) -> int:
+        """The size in a value's line; for any other, one that no reply has."""
+        digits = line[3:]
+        if not line.startswith(b"VA ") or not digits.isdigit() or len(digits) > 11:
+            return -_LINE_LIMIT
+        if len(self._known) < _KNOWN_LIMIT:
+            self._known[line] = int(digits)
+        return int(digits)
 
     def _stored(self, reply: Reply) -> None:
         if reply[0] != STORED:
