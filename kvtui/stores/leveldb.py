@@ -9,7 +9,6 @@ a record lie side by side and one short scan reads them.
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import struct
 from pathlib import Path
 from threading import Lock
@@ -47,8 +46,8 @@ class LevelDbStore(Store):
         self._sizes, self._less = shared_out(
             settings, {"write_buffer_mb": 64, "cache_mb": 128}
         )
-        self._process_id = 0
         self._database: Any = None
+        self._parents: Any = None
         self._real_path = ""
         self._adding = tuple(Lock() for _ in range(_STRIPES))
 
@@ -62,7 +61,7 @@ class LevelDbStore(Store):
             raise StoreUnavailable(
                 f"leveldb: compression must be snappy or none, not {self._compression}"
             )
-        real_path = open_paths.claim(self.kind, self.directory)
+        real_path = open_paths.claim(self.kind, self.directory, self._forked)
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._database = plyvel.DB(
@@ -78,38 +77,51 @@ class LevelDbStore(Store):
                 f"leveldb: {self.directory} cannot be opened: {_words(error)}",
                 hint="another process may have it open, or the disk may be full",
             ) from error
-        self._real_path = real_path
-        self._process_id = os.getpid()
+        self._real_path, self._parents = real_path, None
+
+    def _forked(self) -> None:
+        """In a child: the handle is the parent's. It is kept, as letting go of it
+        would close the parent's files."""
+        self._parents, self._database = self._database, None
 
     def close(self) -> None:
         """Close the handle."""
-        if self._database is not None and self._process_id == os.getpid():
+        if self._database is not None:
             self._database.close()
             open_paths.release(self._real_path)
         self._database = None
 
     def _ours(self) -> Any:
         if self._database is None:
-            raise OperationFailed("disconnected", "leveldb is not open", broken=True)
-        if self._process_id != os.getpid():
-            # Both processes would write, and one's writes would be lost in silence.
-            raise OperationFailed(
-                "unsupported", "leveldb was opened by another process", broken=True
-            )
+            raise self._unusable()
         return self._database
+
+    def _unusable(self) -> OperationFailed:
+        if self._parents is None:
+            return OperationFailed("disconnected", "leveldb is not open", broken=True)
+        # Both processes would write, and one's writes would be lost in silence.
+        return OperationFailed(
+            "unsupported", "leveldb was opened by another process", broken=True
+        )
 
     def get(self, key: bytes) -> bytes | None:
         """The value under ``key``; None is a miss."""
+        database = self._database
+        if database is None:
+            raise self._unusable()
         try:
-            value: bytes | None = self._ours().get(b"v" + key)
+            value: bytes | None = database.get(b"v" + key)
         except plyvel.Error as error:
             raise _failed(error) from error
         return value
 
     def put(self, key: bytes, value: bytes) -> None:
         """A blind write."""
+        database = self._database
+        if database is None:
+            raise self._unusable()
         try:
-            self._ours().put(b"v" + key, value, sync=self._sync)
+            database.put(b"v" + key, value, sync=self._sync)
         except plyvel.Error as error:
             raise _failed(error) from error
 

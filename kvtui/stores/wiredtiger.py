@@ -57,24 +57,27 @@ class WiredTigerStore(Store):
     def get(self, key: bytes) -> bytes | None:
         """The value under ``key``; None is a miss."""
         hands = self._at.mine()
-        with hands.using:
+        hands.busy = True
+        try:
             if hands.closed:
                 raise not_open()
             cursor = hands.values
-            try:
-                cursor.set_key(b"v" + key)
-                if cursor.search():
-                    return None
-                value: bytes = cursor.get_value()
-                cursor.reset()  # lets go of the page
-            except self._at.error as error:
-                raise library.failed(self._at.directory, error) from error
+            cursor.set_key(b"v" + key)
+            if cursor.search():
+                return None
+            value: bytes = cursor.get_value()
+            cursor.reset()  # lets go of the page
             return value
+        except self._at.error as error:
+            raise library.failed(self._at.directory, error) from error
+        finally:
+            hands.busy = False
 
     def put(self, key: bytes, value: bytes) -> None:
         """A blind write."""
         hands = self._at.mine()
-        with hands.using:
+        hands.busy = True
+        try:
             if hands.closed:
                 raise not_open()
             cursor = hands.values
@@ -83,12 +86,13 @@ class WiredTigerStore(Store):
                     cursor.set_key(b"v" + key)
                     cursor.set_value(value)
                     cursor.insert()
+                    return
                 except self._at.conflict:
                     self._at.count_conflict()
-                except self._at.error as error:
-                    raise library.failed(self._at.directory, error) from error
-                else:
-                    return
+        except self._at.error as error:
+            raise library.failed(self._at.directory, error) from error
+        finally:
+            hands.busy = False
         raise self._at.given_up()
 
     def delete(self, key: bytes) -> bool:
@@ -146,11 +150,7 @@ class WiredTigerStore(Store):
     def info(self) -> StoreInfo:
         """Read from the library and from the table's own description."""
         at = self._at
-        hands = at.mine()
-        with hands.using:
-            if hands.closed:
-                raise not_open()
-            table = library.facts_of(hands.session, VALUES)
+        table = at.transaction(lambda hands: library.facts_of(hands.session, VALUES))
         assert table is not None
         _, major, minor, patch = at.module.wiredtiger_version()
         build = "diagnostic" if library.is_diagnostic(at.module) else "release"

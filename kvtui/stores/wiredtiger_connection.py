@@ -5,8 +5,8 @@ A session and its cursors belong to one thread at a time.
 
 from __future__ import annotations
 
-import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -28,22 +28,27 @@ CACHE_MB: Final = 192
 TRIES: Final = 10_000
 """Of a transaction whose rows others change at the same time; one of them wins each
 time, so that a loser comes to its turn."""
-_CLOSE_LIMIT_S: Final = 10.0
+CLOSE_LIMIT_S: Final = 10.0
 _T = TypeVar("_T")
 
 
 class Hands:
-    """One thread's session and cursors; ``using`` is held during an operation, so
-    that nothing is closed under it."""
+    """One thread's session and cursors.
 
-    __slots__ = ("closed", "counters", "session", "thread", "using", "values")
+    Before an operation its thread sets ``busy`` and then looks at ``closed``; who
+    closes sets ``closed`` and then looks at ``busy``. So one of the two sees the
+    other, and nothing is closed under an operation. A lock would cost more than the
+    rest of the adapter.
+    """
+
+    __slots__ = ("busy", "closed", "counters", "session", "thread", "values")
 
     def __init__(self, session: Any) -> None:
         self.session = session
         self.values = session.open_cursor(VALUES, None, "overwrite=true")
         self.counters = session.open_cursor(COUNTERS, None, "overwrite=true")
         self.thread = threading.current_thread()
-        self.using = threading.Lock()
+        self.busy = False
         self.closed = False
 
 
@@ -66,7 +71,7 @@ class Connection:
         self.conflict: type[Exception] = OperationFailed
         self.conflicts = 0
         self._connection: Any = None
-        self._process_id = 0
+        self._is_parents = False
         self._real_path = ""
         self._here = threading.local()
         self._all: list[Hands] = []
@@ -84,7 +89,7 @@ class Connection:
         """
         self._check()
         module = library.load()
-        real_path = open_paths.claim("wiredtiger", self.directory)
+        real_path = open_paths.claim("wiredtiger", self.directory, self._forked)
         library.noise.begin()
         connection = None
         try:
@@ -104,7 +109,7 @@ class Connection:
         self.module, self._connection = module, connection
         self.error = module.WiredTigerError
         self.conflict = module.WiredTigerRollbackError
-        self._real_path, self._process_id = real_path, os.getpid()
+        self._real_path, self._is_parents = real_path, False
 
     def _check(self) -> None:
         compression = str(self.settings.get("compression", "none"))
@@ -188,28 +193,27 @@ class Connection:
         operation would end the process.
         """
         connection, self._connection = self._connection, None
-        if connection is None or self._process_id != os.getpid():
+        if connection is None:
             return
         with self._changing:
             everybodys, self._all = self._all, []
             self._here = threading.local()
-        idle = True
         for hands in everybodys:
-            if hands.using.acquire(timeout=_CLOSE_LIMIT_S):
-                hands.closed = True
-                hands.using.release()
-            else:
-                idle = False
-        if idle:
-            self._let_go(connection, self.module, self._real_path)
+            hands.closed = True
+        limit = time.monotonic() + CLOSE_LIMIT_S
+        while any(hands.busy for hands in everybodys):
+            if time.monotonic() > limit:
+                return
+            time.sleep(0.001)
+        self._let_go(connection, self.module, self._real_path)
+
+    def _forked(self) -> None:
+        """In a child: the connection is the parent's, and its threads are not here."""
+        self._connection, self._is_parents = None, True
+        self._here, self._changing = threading.local(), threading.Lock()
 
     def mine(self) -> Hands:
-        """This thread's session; hold its ``using``, and look at ``closed``."""
-        if self._process_id != os.getpid() and self._connection is not None:
-            # Threads do not come along with a fork, and both would write.
-            raise OperationFailed(
-                "unsupported", "wiredtiger was opened by another process", broken=True
-            )
+        """This thread's session; set ``busy`` and look at ``closed`` before use."""
         try:
             return self._here.hands  # type: ignore[no-any-return]
         except AttributeError:
@@ -218,6 +222,13 @@ class Connection:
     def _new_hands(self) -> Hands:
         """Those of a thread that has ended, or new ones."""
         with self._changing:
+            if self._is_parents:
+                # Threads do not come along with a fork, and both would write.
+                raise OperationFailed(
+                    "unsupported",
+                    "wiredtiger was opened by another process",
+                    broken=True,
+                )
             if self._connection is None:
                 raise not_open()
             for hands in self._all:
@@ -236,7 +247,8 @@ class Connection:
     def transaction(self, work: Callable[[Hands], _T]) -> _T:
         """Do ``work`` in one transaction; all of it anew when another's came first."""
         hands = self.mine()
-        with hands.using:
+        hands.busy = True
+        try:
             if hands.closed:
                 raise not_open()
             for _ in range(TRIES):
@@ -246,6 +258,8 @@ class Connection:
                     self.count_conflict()
                 except self.error as error:
                     raise library.failed(self.directory, error) from error
+        finally:
+            hands.busy = False
         raise self.given_up()
 
     def count_conflict(self) -> None:
