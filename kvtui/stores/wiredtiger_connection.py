@@ -94,7 +94,7 @@ class Connection:
         connection = None
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            connection = module.wiredtiger_open(str(self.directory), self._options())
+            connection = module.wiredtiger_open(str(self.directory), self.options())
             session = connection.open_session()
             for table in (VALUES, COUNTERS):
                 self._have(module, session, table)
@@ -124,7 +124,8 @@ class Connection:
                 hint="leave one of the two out",
             )
 
-    def _options(self) -> str:
+    def options(self) -> str:
+        """What the connection is opened with."""
         return (
             f"create,cache_size={self.cache_bytes},session_max={library.SESSIONS},"
             f"{library.LOGS[self.commit]},{library.CHECKPOINT}"
