@@ -95,7 +95,7 @@ stand-in: $(VENV)/installed
 
 # Says what is wrong where it cannot be built, and does nothing where it is there.
 wiredtiger: $(VENV)/installed
-	@$(BIN)/python -m kvtui.stores.wiredtiger_build
+	@$(BIN)/python -m kvtui.stores.wiredtiger.build
 
 bench: $(VENV)/installed servers stand-in
 	$(BIN)/python -m bench

@@ -27,7 +27,7 @@ from kvtui.engine import wire
 from kvtui.engine.control import Control
 from kvtui.engine.recorder import Recorder
 from kvtui.jobs.http.workload import HttpWorkload
-from kvtui.stores.http import HttpStore
+from kvtui.stores.http.store import HttpStore
 
 KEPT_REQUESTS = 100_000
 OWN_REQUESTS = 20_000

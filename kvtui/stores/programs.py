@@ -13,7 +13,7 @@ from typing import Final
 import platformdirs
 
 WIREDTIGER_INSTALL: Final = (
-    f"{shlex.quote(sys.executable)} -m kvtui.stores.wiredtiger_build"
+    f"{shlex.quote(sys.executable)} -m kvtui.stores.wiredtiger.build"
 )
 """Brings WiredTiger's module into the environment that kvtui itself runs in."""
 

@@ -93,7 +93,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         shared_by_threads=True,
     ),
     "wiredtiger": Kind(
-        "kvtui.stores.wiredtiger:WiredTigerStore",
+        "kvtui.stores.wiredtiger.store:WiredTigerStore",
         settings=frozenset(
             {"directory", "cache_mb", "sync", "compression", "layout", "memory"}
             | {"log", "page_kb"}
@@ -154,7 +154,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         clients=("wire", "driver"),
     ),
     "http": Kind(
-        "kvtui.stores.http:HttpStore",
+        "kvtui.stores.http.store:HttpStore",
         settings=_CONNECTION | {"tls", "page", "keep_alive"},
         servers=("nginx", "apache2", "httpd"),
         server="kvtui.stores.servers.http:PageServer",

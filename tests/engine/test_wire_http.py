@@ -14,7 +14,7 @@ from kvtui.engine import calls, wire
 from kvtui.engine.control import Control
 from kvtui.engine.recorder import Recorder
 from kvtui.errors import OperationFailed
-from kvtui.stores.http import HttpStore
+from kvtui.stores.http.store import HttpStore
 from kvtui.stores.operations import Client, Get
 from kvtui.stores.servers import PrivateServer
 from tests.conftest import Servers

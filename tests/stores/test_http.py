@@ -14,9 +14,9 @@ import pytest
 
 from kvtui import urls
 from kvtui.errors import OperationFailed, StoreUnavailable
-from kvtui.stores import http as adapter
 from kvtui.stores import registry
-from kvtui.stores.http import HttpStore
+from kvtui.stores.http import store as adapter
+from kvtui.stores.http.store import HttpStore
 from kvtui.stores.operations import Get
 from kvtui.stores.programs import find_program
 from kvtui.stores.registry import StoreProfile

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtui.errors import OperationFailed
-from kvtui.stores import http_wire
-from kvtui.stores.http_wire import HttpWire, ResponseParser, target
+from kvtui.stores.http import wire as http_wire
+from kvtui.stores.http.wire import HttpWire, ResponseParser, target
 from kvtui.stores.operations import Delete, Get, Put
 from kvtui.stores.store import PENDING, NewConnection
 

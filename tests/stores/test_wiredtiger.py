@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from kvtui.errors import OperationFailed, StoreUnavailable
-from kvtui.stores import wiredtiger_connection
 from kvtui.stores.leveldb import LevelDbStore
 from kvtui.stores.programs import WIREDTIGER_INSTALL
-from kvtui.stores.wiredtiger import WiredTigerStore, _records
-from kvtui.stores.wiredtiger_connection import COMPRESSORS, COUNTERS, VALUES
+from kvtui.stores.wiredtiger import connection as wiredtiger_connection
+from kvtui.stores.wiredtiger.connection import COMPRESSORS, COUNTERS, VALUES
+from kvtui.stores.wiredtiger.store import WiredTigerStore, _records
 from tests.conftest import require_module
 from tests.waiting import until
 
@@ -68,7 +68,7 @@ def child(code: str, *words: object, status: int = 0) -> str:
 START = (
     "import os, signal, sys\n"
     "from kvtui.errors import KvtuiError\n"
-    "from kvtui.stores.wiredtiger import WiredTigerStore\n"
+    "from kvtui.stores.wiredtiger.store import WiredTigerStore\n"
     "settings = {'directory': sys.argv[1]}\n"
 )
 OPEN_ELSEWHERE = START + (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kvtui.stores import programs, registry
-from kvtui.stores import wiredtiger_build as build
+from kvtui.stores.wiredtiger import build
 
 
 @pytest.fixture

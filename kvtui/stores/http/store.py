@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final, NamedTuple
 
 from kvtui.errors import OperationFailed, StoreUnavailable
-from kvtui.stores.http_wire import Head, HttpWire, Memory, at, connection_failed
+from kvtui.stores.http.wire import Head, HttpWire, Memory, at, connection_failed
 from kvtui.stores.operations import Get
 from kvtui.stores.peers import only_listener, peer_address
 from kvtui.stores.store import (

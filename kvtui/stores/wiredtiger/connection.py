@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 from kvtui.errors import OperationFailed, StoreUnavailable
 from kvtui.stores import open_paths
-from kvtui.stores import wiredtiger_library as library
 from kvtui.stores.memory import shared_out
 from kvtui.stores.programs import WIREDTIGER_INSTALL
 from kvtui.stores.store import Settings
+from kvtui.stores.wiredtiger import library
 
 VALUES: Final = "table:kvtui"
 COUNTERS: Final = "table:kvtui_counters"

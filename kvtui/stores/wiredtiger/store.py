@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from kvtui.stores import wiredtiger_library as library
 from kvtui.stores.operations import prefix
 from kvtui.stores.store import ADD, SCAN, Settings, Store, StoreInfo
-from kvtui.stores.wiredtiger_connection import (
+from kvtui.stores.wiredtiger import library
+from kvtui.stores.wiredtiger.connection import (
     TRIES,
     VALUES,
     Connection,

@@ -1,4 +1,4 @@
-"""Bring WiredTiger's Python module: ``python -m kvtui.stores.wiredtiger_build``.
+"""Bring WiredTiger's Python module: ``python -m kvtui.stores.wiredtiger.build``.
 
 The package on PyPI is source only, and as pip builds it, it is a diagnostic build
 without any compressor: updates run at a third of the speed, and Snappy is unknown.

@@ -1,0 +1,1 @@
+"""WiredTiger in the worker process."""
