@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kvtui.errors import OperationFailed, StoreUnavailable
+from kvtui.stores import registry
 from kvtui.stores.leveldb import LevelDbStore
 from kvtui.stores.programs import WIREDTIGER_INSTALL
 from kvtui.stores.wiredtiger import connection as wiredtiger_connection
@@ -329,7 +330,8 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_a_panic_breaks_the_connection(tmp_path: Path) -> None:
+def test_a_panic_is_the_end_for_this_process(tmp_path: Path) -> None:
+    """Closing after one may hang, so nothing is closed; another process recovers."""
     code = START + (
         "store = WiredTigerStore(settings); store.open(); store.put(b'k', b'v')\n"
         "def panic(hands): hands.values.set_key(b''); hands.values.search()\n"
@@ -337,11 +339,37 @@ def test_a_panic_breaks_the_connection(tmp_path: Path) -> None:
         "            lambda: store.put(b'k', b'w')):\n"
         "    try: ask()\n"
         "    except KvtuiError as error: print(error.kind, error.broken)\n"
-        "store.close(); store.open(); print(store.get(b'k'))\n"
+        "store.close()\n"
+        "try: store.open()\n"
+        "except KvtuiError as error: print(error.message); print(error.hint)\n"
         "store.close()\n"
     )
     said = child(code, tmp_path / "db").splitlines()
-    assert said == ["server-error True"] * 3 + ["b'v'"]
+    assert said[:3] == ["server-error True"] * 3
+    assert "this process cannot open" in said[3]
+    assert "failed to set key" in said[3]
+    assert said[4] == "a new process can"
+    assert child(OPEN_ELSEWHERE, tmp_path / "db") == "opened b'v'"
+
+
+def test_trees_of_several_chunks_and_their_filters_are_read_back(
+    tmp_path: Path,
+) -> None:
+    """Filters are built once a chunk is full; pages too large for them are a panic."""
+    profiles = {each.name: each for each in registry.BUILT_IN}
+    settings = profiles["wiredtiger-paper"].settings
+    store = WiredTigerStore(settings | {"directory": str(tmp_path), "memory": "30MB"})
+    values = {b"%d" % number: os.urandom(2000) for number in range(8_000)}
+    store.open()
+    for key, value in values.items():
+        store.put(key, value)
+    until(lambda: list(tmp_path.glob("kvtui-*.bf")), "a filter is there", 30)
+    assert {key: store.get(key) for key in values} == values
+    assert store.get(b"none") is None
+    store.close()
+    store.open()
+    assert {key: store.get(key) for key in values} == values
+    store.close()
 
 
 def test_a_conflict_is_tried_again_and_counted(store: WiredTigerStore) -> None:

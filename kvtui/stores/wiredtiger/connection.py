@@ -72,6 +72,7 @@ class Connection:
         self.conflicts = 0
         self._connection: Any = None
         self._is_parents = False
+        self._panic = ""
         self._real_path = ""
         self._here = threading.local()
         self._all: list[Hands] = []
@@ -88,6 +89,12 @@ class Connection:
         Raises StoreUnavailable; then nothing is left open.
         """
         self._check()
+        if self._panic:
+            raise StoreUnavailable(
+                f"wiredtiger: this process cannot open {self.directory} again:"
+                f" {self._panic}",
+                hint="a new process can",
+            )
         module = library.load()
         real_path = open_paths.claim("wiredtiger", self.directory, self._forked)
         library.noise.begin()
@@ -178,6 +185,13 @@ class Connection:
             )
         self._make(module, session, table, "none")
 
+    def failed(self, error: Exception) -> OperationFailed:
+        """An exception of the bindings as one failed operation."""
+        problem = library.failed(self.directory, error)
+        if library.is_panic(error) and not self._panic:
+            self._panic = problem.message
+        return problem
+
     def _let_go(self, connection: Any, module: Any, real_path: str) -> None:
         if connection is not None:
             try:
@@ -191,7 +205,8 @@ class Connection:
         """Wait for operations that go on in other threads, then close.
 
         One that does not end keeps the connection open: closing it under an
-        operation would end the process.
+        operation would end the process. So does a panic: closing would wait for
+        threads of the library that have ended.
         """
         connection, self._connection = self._connection, None
         if connection is None:
@@ -201,6 +216,8 @@ class Connection:
             self._here = threading.local()
         for hands in everybodys:
             hands.closed = True
+        if self._panic:
+            return
         limit = time.monotonic() + CLOSE_LIMIT_S
         while any(hands.busy for hands in everybodys):
             if time.monotonic() > limit:
@@ -240,7 +257,7 @@ class Connection:
                 try:
                     hands = Hands(self._connection.open_session())
                 except self.error as error:
-                    raise library.failed(self.directory, error) from error
+                    raise self.failed(error) from error
                 self._all.append(hands)
             self._here.hands = hands
             return hands
@@ -258,7 +275,7 @@ class Connection:
                 except self.conflict:
                     self.count_conflict()
                 except self.error as error:
-                    raise library.failed(self.directory, error) from error
+                    raise self.failed(error) from error
         finally:
             hands.busy = False
         raise self.given_up()

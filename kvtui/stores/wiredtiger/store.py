@@ -69,7 +69,7 @@ class WiredTigerStore(Store):
             cursor.reset()  # lets go of the page
             return value
         except self._at.error as error:
-            raise library.failed(self._at.directory, error) from error
+            raise self._at.failed(error) from error
         finally:
             hands.busy = False
 
@@ -90,7 +90,7 @@ class WiredTigerStore(Store):
                 except self._at.conflict:
                     self._at.count_conflict()
         except self._at.error as error:
-            raise library.failed(self._at.directory, error) from error
+            raise self._at.failed(error) from error
         finally:
             hands.busy = False
         raise self._at.given_up()
