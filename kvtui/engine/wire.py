@@ -17,6 +17,7 @@ import contextlib
 import os
 import select
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
@@ -38,6 +39,9 @@ from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put
 from kvtui.stores.store import PENDING, NewConnection, Wire
 
 BUFFER_BYTES: Final = 1 << 18
+"""More than a TLS record holds (16 KiB), so that none is left half read inside the
+ssl object, where no poll would tell of it."""
+WOULD_BLOCK: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 TURN_NS: Final = 100_000
 """How long clients may compute before replies are looked for again."""
 STOP_GRACE_NS: Final = 2_000_000_000
@@ -189,7 +193,7 @@ class _Loop:
                         reply = connection.feed(view[:length])
                     else:
                         reply = connection.wire.closed(None)
-                except BlockingIOError:
+                except WOULD_BLOCK:
                     continue
                 except OSError as error:
                     self._lost(connection, error)
@@ -262,7 +266,7 @@ class _Loop:
                         connection.first = begin
                     try:
                         sent = connection.write(data)
-                    except BlockingIOError:
+                    except WOULD_BLOCK:
                         sent = 0
                     except OSError as error:
                         self._lost(connection, error)
@@ -373,7 +377,7 @@ class _Loop:
         try:
             sent = connection.socket.send(data)
             connection.opening = False
-        except BlockingIOError:
+        except WOULD_BLOCK:
             sent = 0
         except OSError as error:
             self._lost(connection, error)
@@ -405,7 +409,7 @@ class _Loop:
         try:
             sent = connection.socket.send(rest)
             connection.opening = False
-        except BlockingIOError:
+        except WOULD_BLOCK:
             return
         except OSError:
             return  # reading will tell what happened
