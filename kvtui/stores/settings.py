@@ -80,7 +80,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     ),
     "page_kb": Setting("WiredTiger: its largest pages, in KiB", "number", 4, 524_288),
     "item_limit": Setting(
-        "memcached: the largest item of a private server", "size", 1024, 2**30
+        "memcached: the largest item of a private server", "size", 10**6, 2**30
     ),
     "row_format": Setting(
         "MySQL: of its tables",
