@@ -148,6 +148,10 @@ def log_is_clean(run: RunDirectory) -> None:
     assert "Traceback" not in run.log.read_text()
 
 
+MANY_STORES_S = 1200
+"""How long a run over all stores may take where tests share two processors."""
+
+
 def all_stores(*, drivers: bool = True) -> tuple[StorePlan, ...]:
     """Every store of the table that can be had, and the drivers beside the wire."""
     stores = []
@@ -299,7 +303,7 @@ def test_every_store_holds_the_exact_answer(
     run = world.start(
         plan(data, *all_stores(), mode=mode, workers=workers, clients=clients)
     )
-    state = ended(run)
+    state = ended(run, MANY_STORES_S)
     good(run, state, clients, workers)
     answer = counted(people)
     for trial in state.trials:
@@ -320,17 +324,25 @@ def test_real_people_on_every_store_give_the_known_digests(
     world: World, mode: str, shape: tuple[int, int]
 ) -> None:
     workers, clients = shape
+    stores = [
+        store
+        for store in all_stores(drivers=False)
+        # The presets differ in sizes alone. What stands in for MongoDB answers some
+        # hundred requests a second: cached asks it least.
+        if not store.name.endswith("-paper")
+        and (store.kind != "mongo" or mode == "cached")
+    ]
     run = world.start(
         plan(
             MSWEB,
-            *all_stores(drivers=False),
+            *stores,
             mode=mode,
             workers=workers,
             clients=clients,
             given={"first": 10_000},
         )
     )
-    state = ended(run, 300)
+    state = ended(run, MANY_STORES_S)
     good(run, state, clients, workers)
     slices = json.loads(TRUTH.read_bytes())["slices"]
     truth = slices["first10000"]["digest"]
