@@ -152,8 +152,11 @@ MANY_STORES_S = 1200
 """How long a run over all stores may take where tests share two processors."""
 
 
-def all_stores(*, drivers: bool = True) -> tuple[StorePlan, ...]:
-    """Every store of the table that can be had, and the drivers beside the wire."""
+def all_stores(
+    *, drivers: bool = True, quick: dict[str, dict[str, Any]] | None = None
+) -> tuple[StorePlan, ...]:
+    """Every store of the table that can be had, and the drivers beside the wire;
+    ``quick`` settings of a kind spare a test what it is not about."""
     stores = []
     for profile in registry.BUILT_IN:
         ready = registry.availability(profile).ready
@@ -161,6 +164,7 @@ def all_stores(*, drivers: bool = True) -> tuple[StorePlan, ...]:
             continue
         for client in registry.kind(profile.kind).clients:
             settings: dict[str, Any] = dict(profile.settings)
+            settings |= (quick or {}).get(profile.kind, {})
             name = profile.name
             if client != registry.kind(profile.kind).clients[0] and not drivers:
                 continue
@@ -326,7 +330,7 @@ def test_real_people_on_every_store_give_the_known_digests(
     workers, clients = shape
     stores = [
         store
-        for store in all_stores(drivers=False)
+        for store in all_stores(drivers=False, quick={"mysql": {"flush_at_commit": 0}})
         # The presets differ in sizes alone. What stands in for MongoDB answers some
         # hundred requests a second: cached asks it least.
         if not store.name.endswith("-paper")
