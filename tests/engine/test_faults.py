@@ -30,12 +30,12 @@ from kvtui.runs.state import TrialState
 from kvtui.stores import registry
 from kvtui.stores.servers import PrivateServer, private_server
 from kvtui.stores.servers import base as server_module
-from kvtui.stores.store import ADD
+from kvtui.stores.store import ADD, WireStore
 from tests.conftest import Servers, require_server
 from tests.engine.inside import Stage, stage
 from tests.engine.test_runs import log_is_clean, records
 from tests.jobs.fans.people import counted
-from tests.stores.proxy import Fault, Proxy
+from tests.stores.proxy import HANDSHAKE_REPLIES, Fault, Proxy
 from tests.stores.talking import WITH_SERVER, Way
 from tests.waiting import until
 
@@ -342,6 +342,24 @@ def test_a_restarted_server_is_reconnected_to_and_its_loss_is_found(
 
 
 # What lies between.
+
+
+@EVERY_WAY
+def test_no_fault_here_strikes_a_connection_in_its_making(
+    way: Way, proxied: Proxy
+) -> None:
+    """One that fails while it is made is made again, and is no failed operation."""
+    proxied.handshake_replies = 0
+    adapter = registry.adapter(way.profile.kind)
+    store = adapter({**proxied.settings, "client": way.client})
+    if way.client == "wire":
+        assert isinstance(store, WireStore)
+        connection, _ = store.wire()
+        connection.close()
+    else:
+        store.open()
+        store.close()
+    assert proxied.replies < HANDSHAKE_REPLIES
 
 
 @EVERY_WAY

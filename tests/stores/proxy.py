@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 Then = Literal["silence", "close", "reset", "garbage"]
 
 GARBAGE = b"\xff\xfe\x00 no protocol has this \x1b[2J\r\n\xff" * 4
-HANDSHAKE_REPLIES = 10
+HANDSHAKE_REPLIES = 20
 """So many replies of a connection are never struck: they may belong to its making,
 whatever the protocol, and a connection that fails then is no failed operation."""
 READ_BYTES = 1 << 16
