@@ -38,9 +38,11 @@ from kvtui.errors import OperationFailed, StoreError
 from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put
 from kvtui.stores.store import PENDING, NewConnection, Wire
 
-BUFFER_BYTES: Final = 1 << 18
-"""More than a TLS record holds (16 KiB), so that none is left half read inside the
-ssl object, where no poll would tell of it."""
+READ_BYTES: Final = 1 << 14
+"""Little, as room for it is made anew for every reply; yet all that a TLS record
+holds, so that none is left half read in the ssl object, where no poll would tell."""
+MORE_BYTES: Final = 1 << 18
+"""Read at once where READ_BYTES were not all."""
 WOULD_BLOCK: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 TURN_NS: Final = 100_000
 """How long clients may compute before replies are looked for again."""
@@ -98,7 +100,7 @@ class Connection:
         if made.gettimeout() != 0.0:
             made.setblocking(False)
         self.socket = made
-        self.read, self.write = made.recv_into, made.send
+        self.read, self.write = made.recv, made.send
         self.wire, self.encode, self.feed = wire, wire.encode, wire.feed
 
 
@@ -165,8 +167,6 @@ class _Loop:
         got, missed, stored = gets.ok.append, gets.miss.append, puts.ok.append
         waiting, readable = recorder.waiting, select.EPOLLIN
         writable = select.EPOLLOUT
-        buffer = bytearray(BUFFER_BYTES)
-        view = memoryview(buffer)
         check_at = clock() + TICK_NS
         control = self._control
         tick_s = TICK_NS / 1e9
@@ -188,9 +188,11 @@ class _Loop:
                         self._lost(connection, _closed())
                         continue
                 try:
-                    length = connection.read(buffer)
-                    if length:
-                        reply = connection.feed(view[:length])
+                    data = connection.read(READ_BYTES)
+                    if data:
+                        if len(data) == READ_BYTES:
+                            data += _what_else_is_there(connection)
+                        reply = connection.feed(data)
                     else:
                         reply = connection.wire.closed(None)
                 except WOULD_BLOCK:
@@ -542,6 +544,14 @@ class _Loop:
 
 
 _BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
+
+
+def _what_else_is_there(connection: Connection) -> bytes:
+    """What else has come; nothing after an error, which the next read tells too."""
+    try:
+        return bytes(connection.read(MORE_BYTES))
+    except OSError:
+        return b""
 
 
 def _closed() -> OSError:

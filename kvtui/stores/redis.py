@@ -290,7 +290,7 @@ class RedisWire(Wire):
             return b"*2\r\n$6\r\nUNLINK\r\n$%d\r\n%b\r\n" % (len(key), key)
         raise unsupported("redis", operation.label)
 
-    def feed(self, data: memoryview) -> Any:
+    def feed(self, data: bytes) -> Any:
         """The reply once whole."""
         shape, reader = self._shape, self._reader
         if shape is Put and self._fresh and data == _OK:

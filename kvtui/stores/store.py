@@ -138,7 +138,7 @@ class Wire(ABC):
         """The request's bytes."""
 
     @abstractmethod
-    def feed(self, data: memoryview) -> Any:
+    def feed(self, data: bytes) -> Any:
         """The reply once it is whole, PENDING before.
 
         Raises OperationFailed for an error reply, and with ``broken=True`` when

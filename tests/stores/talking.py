@@ -91,7 +91,7 @@ class OnTheWire(Calls):
                 received = connection.recv(self._piece)
                 if not received:
                     raise OperationFailed("disconnected", "closed", broken=True)
-                reply = wire.feed(memoryview(received))
+                reply = wire.feed(received)
                 if reply is not PENDING:
                     return reply
                 if wire.more:

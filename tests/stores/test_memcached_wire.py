@@ -61,7 +61,7 @@ def told(
         for start in range(0, len(answer), piece):
             assert reply is PENDING
             assert not wire.more
-            reply = wire.feed(memoryview(answer[start : start + piece]))
+            reply = wire.feed(answer[start : start + piece])
         if reply is PENDING:
             requests.append(wire.more)
             wire.more = b""
@@ -110,10 +110,18 @@ def test_any_value_comes_through_any_split(data: bytes, pieces: list[int]) -> No
     reply: Any = PENDING
     while reply is PENDING:
         piece = pieces[at % len(pieces)]
-        reply = wire.feed(memoryview(answer)[:piece])
+        reply = wire.feed(answer[:piece])
         answer, at = answer[piece:], at + 1
     assert reply == data
     assert not answer
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 10**6])
+def test_a_value_comes_through_in_one_piece(size: int) -> None:
+    """Its line is foretold from the reply's length: at each new digit too."""
+    data = bytes(size)
+    assert told(Get(WHERE), [value(data)])[0] == data
+    assert told(Get(WHERE), [value(data[1:] + b"\n")])[0] == data[1:] + b"\n"
 
 
 def test_what_is_asked_stands_in_the_requests() -> None:
@@ -163,7 +171,7 @@ def test_what_is_not_the_protocol_is_refused(nonsense: bytes, piece: int) -> Non
     wire.encode(Get(WHERE))
     pieces = [nonsense[at : at + piece] for at in range(0, len(nonsense), piece)]
     with pytest.raises(OperationFailed) as caught:
-        [wire.feed(memoryview(each)) for each in pieces]
+        [wire.feed(each) for each in pieces]
     assert caught.value.kind == "protocol"
     assert caught.value.broken
     assert "/run/m" in caught.value.message
@@ -185,7 +193,7 @@ def test_a_second_answer_is_never_taken_for_the_next_operations(
     wire = MemcachedWire(PEER)
     wire.encode(operation)
     with pytest.raises(OperationFailed) as caught:
-        wire.feed(memoryview(answer))
+        wire.feed(answer)
     assert caught.value.kind == "protocol"
     assert caught.value.broken
 
@@ -249,9 +257,9 @@ def test_a_failure_leaves_a_connection_that_can_be_used() -> None:
     wire = MemcachedWire(PEER)
     wire.encode(Add(WHERE, ((b"a", 1), (b"b", 1))))
     with pytest.raises(OperationFailed):
-        wire.feed(memoryview(b"SERVER_ERROR a\r\n" + number(4)))
+        wire.feed(b"SERVER_ERROR a\r\n" + number(4))
     wire.encode(Get(WHERE))
-    assert wire.feed(memoryview(value(b"abc"))) == b"abc"
+    assert wire.feed(value(b"abc")) == b"abc"
 
 
 @pytest.mark.parametrize(
@@ -280,7 +288,7 @@ def test_no_counters_to_add_are_a_success() -> None:
     wire = MemcachedWire(PEER)
     request = wire.encode(Add(WHERE, ()))
     assert request == b"mn\r\n"
-    assert wire.feed(memoryview(b"MN\r\n")) is None
+    assert wire.feed(b"MN\r\n") is None
 
 
 @given(st.lists(st.binary(max_size=80)))

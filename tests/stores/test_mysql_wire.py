@@ -64,7 +64,7 @@ def ask(made: MySqlWire, operation: Operation, *replies: bytes) -> Any:
     for each in replies:
         assert found is PENDING
         made.more = b""
-        found = made.feed(memoryview(each))
+        found = made.feed(each)
     return found
 
 
@@ -72,7 +72,7 @@ def feed(made: MySqlWire, data: bytes, size: int = 1 << 20) -> Any:
     """Hand over bytes, so many at a time; what came of the last."""
     found: Any = PENDING
     for start in range(0, len(data), size):
-        found = made.feed(memoryview(data[start : start + size]))
+        found = made.feed(data[start : start + size])
     return found
 
 
@@ -111,7 +111,7 @@ def test_an_answer_is_understood_however_it_is_cut(size: int) -> None:
                 for start in range(0, len(each), size):
                     assert found is PENDING
                     assert made.more == b""
-                    found = made.feed(memoryview(each[start : start + size]))
+                    found = made.feed(each[start : start + size])
                 assert bool(made.more) is (number < len(replies))
             assert found == wanted
 
@@ -219,13 +219,13 @@ def test_a_deadlock_is_tried_again_and_not_for_ever() -> None:
     done = reply(b"\x00\x02\x00\x02\x00\x00\x00")
     made = wire()
     made.encode(ADD)
-    made.feed(memoryview(PREPARED))
+    made.feed(PREPARED)
     first = made.more
     for _ in range(sql.TRIES - 1):
         made.more = b""
-        assert made.feed(memoryview(reply(DEADLOCK))) is PENDING
+        assert made.feed(reply(DEADLOCK)) is PENDING
         assert made.more == first
-    assert made.feed(memoryview(done)) is None
+    assert made.feed(done) is None
     with pytest.raises(OperationFailed) as caught:
         ask(made, ADD, *[reply(DEADLOCK)] * sql.TRIES)
     assert "1213" in caught.value.message
@@ -260,7 +260,7 @@ def test_a_long_payload_is_split_and_put_together(length: int) -> None:
     assert len(data) == length + 4 * packets.packets_of(length)
     made = Packets()
     made.expect(254)
-    assert made.feed(memoryview(data)) == [payload]
+    assert made.feed(data) == [payload]
     assert not made.unfinished
 
 
@@ -289,7 +289,7 @@ def test_packets_come_whole_however_the_bytes_are_cut(
     found: list[bytes] = []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
-        found += made.feed(memoryview(stream[:size]))
+        found += made.feed(stream[:size])
         stream = stream[size:]
     assert found == payloads
     assert not made.unfinished
@@ -330,7 +330,7 @@ def test_a_filled_up_statement_adds_nothing_more() -> None:
     made = wire()
     counts = tuple((b"name %d" % number, number + 1) for number in range(5))
     made.encode(Add(b"k", counts))
-    made.feed(memoryview(PREPARED))
+    made.feed(PREPARED)
     sent: Callable[[bytes], int] = made.more.count
     assert sum(sent(name) for name, _ in counts) == filled_up(5) == 6
     amounts = sum(sent(number.to_bytes(8, "little")) for number in range(1, 6))

@@ -202,7 +202,7 @@ def performed(
         assert sent == wanted
         for at in range(0, len(answer), piece):
             assert not wire.more
-            reply = wire.feed(memoryview(answer[at : at + piece]))
+            reply = wire.feed(answer[at : at + piece])
             last = at + piece >= len(answer)
             assert (reply is PENDING) is not (last and number == len(rounds) - 1)
         sent, wire.more = wire.more, b""
@@ -287,7 +287,7 @@ def failure(operation: Operation, *answers: bytes) -> OperationFailed:
     try:
         wire.encode(operation)
         for answer in answers:
-            wire.feed(memoryview(answer))
+            wire.feed(answer)
     except OperationFailed as error:
         return error
     raise AssertionError("it did not fail")
@@ -368,12 +368,12 @@ def test_a_wire_goes_on_after_each_failure_that_left_nothing_behind() -> None:
     wire = TokyoWire("nowhere", "<")
     wire.encode(Put(KEY, b"v"))
     with pytest.raises(OperationFailed):
-        wire.feed(memoryview(b"\1"))
+        wire.feed(b"\1")
     wire.encode(Add(KEY, ((b"a", 1), (b"b", 1))))
     with pytest.raises(OperationFailed):
-        wire.feed(memoryview(b"\1" + sum_of(4)))
+        wire.feed(b"\1" + sum_of(4))
     wire.encode(Get(KEY))
-    assert wire.feed(memoryview(b"\0" + sized(b"v"))) == b"v"
+    assert wire.feed(b"\0" + sized(b"v")) == b"v"
 
 
 def test_more_than_the_server_takes_is_not_sent(

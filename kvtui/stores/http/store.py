@@ -32,7 +32,7 @@ from kvtui.stores.store import (
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 CONNECT_TIMEOUT_S: Final = 3.0
-_BUFFER_BYTES: Final = 1 << 18
+_PIECE_BYTES: Final = 1 << 18
 
 
 class Place(NamedTuple):
@@ -65,7 +65,6 @@ class HttpStore(WireStore):
         self._place: Place | None = None
         self._peer = ""
         self._made: tuple[socket.socket, HttpWire] | None = None
-        self._buffer = memoryview(bytearray())
 
     def open(self) -> None:
         """Connect."""
@@ -178,21 +177,19 @@ class HttpStore(WireStore):
 
     def _ask(self, key: bytes, connection: socket.socket, wire: HttpWire) -> bytes:
         request = wire.encode(Get(key))
-        if not self._buffer:
-            self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         while True:
             error: OSError | None = None
-            length = 0
+            data = b""
             try:
                 if request:
                     connection.sendall(request)
                     request = b""
-                length = connection.recv_into(self._buffer)
+                data = connection.recv(_PIECE_BYTES)
             except TimeoutError as problem:
                 raise self._failed(problem) from None
             except OSError as problem:
                 error = problem
-            reply = wire.feed(self._buffer[:length]) if length else wire.closed(error)
+            reply = wire.feed(data) if data else wire.closed(error)
             if reply is not PENDING:
                 body: bytes = reply
                 return body

@@ -113,7 +113,7 @@ class ResponseParser:
         head = self.head
         return self._state == _DONE and head is not None and self._keeps(head)
 
-    def feed(self, data: bytes | memoryview) -> Any:
+    def feed(self, data: bytes) -> Any:
         """The body's bytes once whole, PENDING before.
 
         Raises OperationFailed of kind ``protocol`` for what is no HTTP/1.1, and for
@@ -122,16 +122,15 @@ class ResponseParser:
         if self._state == _HEAD and not self._data:
             # Nearly every reply: one piece, under the same head as the one before
             # (the Date changes once a second). Comparing is all it takes then.
-            raw, known = bytes(data), self._memory
+            known = self._memory
             if (
-                len(raw) == known.end
-                and raw.startswith(known.raw)
+                len(data) == known.end
+                and data.startswith(known.raw)
                 and not self._no_body
             ):
                 self.head = known.head
                 self._state = _DONE
-                return raw[len(known.raw) :]
-            data = raw
+                return data[len(known.raw) :]
         self._data += data
         return self._go_on()
 
@@ -403,7 +402,7 @@ class HttpWire(Wire):
         self.parser.expect()
         return memory.request
 
-    def feed(self, data: memoryview) -> Any:
+    def feed(self, data: bytes) -> Any:
         """The body of a 2xx once whole; any other status is a failed operation."""
         try:
             body = self.parser.feed(data)

@@ -208,11 +208,11 @@ class MemcachedStore(WireStore):
                 else:
                     return reply
 
-    def _received(self, connection: socket.socket) -> memoryview:
+    def _received(self, connection: socket.socket) -> bytes:
         received = connection.recv(_PIECE)
         if not received:
             raise ConnectionResetError("the server closed the connection")
-        return memoryview(received)
+        return received
 
     @contextlib.contextmanager
     def _lent(self) -> Iterator[socket.socket]:

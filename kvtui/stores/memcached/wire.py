@@ -33,6 +33,7 @@ _LINE_LIMIT: Final = 2048
 _KNOWN_LIMIT: Final = 4096
 _VALUE_LIMIT: Final = 1 << 30
 """memcached's own limit for -I."""
+_DIGITS: Final = len(str(_VALUE_LIMIT))
 _WITHOUT_VALUE: Final = frozenset(
     {STORED, MISSING, NOT_FOUND, NOT_STORED, NOTHING, *ERRORS}
 )
@@ -50,8 +51,9 @@ class MemcachedWire(Wire):
         self._exchange: Exchange | None = None
         self._replies: list[Reply] = []
         self._wanted = 1
-        self._known: dict[bytes, int] = {}
-        """The sizes in lines seen before: looking up is faster than reading."""
+        self._lines: dict[int, bytes] = {}
+        """How a value's whole reply of such a length begins: looking up is faster than
+        reading."""
         self._received = bytearray()
         self._enough = 0
         """How many bytes must have come before looking again is worth it."""
@@ -64,15 +66,12 @@ class MemcachedWire(Wire):
             raise OperationFailed(
                 "unsupported", f"memcached has no such key: {shown(key)}"
             )
-        self._operation = operation
         self._shape = shape = type(operation)
-        if self._replies:
-            self._replies = []
+        self._wanted = 1
         if shape is Get:
-            self._wanted = 1
-            return b"mg %b v\r\n" % key
+            return b"mg " + key + b" v\r\n"
+        self._operation = operation
         if isinstance(operation, Put):
-            self._wanted = 1
             value = operation.value
             return b"ms %b %d\r\n%b\r\n" % (key, len(value), value)
         return self.begin(exchange_for(operation, self._peer))
@@ -84,7 +83,7 @@ class MemcachedWire(Wire):
         request, self._wanted = next(exchange)
         return request
 
-    def feed(self, data: memoryview) -> Any:
+    def feed(self, data: bytes) -> Any:
         """The reply once whole."""
         shape = self._shape
         if not self._received:
@@ -93,14 +92,10 @@ class MemcachedWire(Wire):
                 if data == _STORED_LINE:
                     return None
             elif shape is Get:
-                whole = bytes(data)
-                end = whole.find(b"\r\n")
-                size = self._known.get(whole[:end])
-                if size is None:
-                    size = self._learned(whole[:end])
-                if len(whole) == end + 4 + size and whole.endswith(b"\r\n"):
-                    return whole[end + 2 : -2]
-                if whole == _MISSING_LINE:
+                line = self._lines.get(len(data)) or self._line(len(data))
+                if data.startswith(line) and data.endswith(b"\r\n"):
+                    return data[len(line) : -2]
+                if data == _MISSING_LINE:
                     return None
         self._received += data
         if len(self._received) < self._enough:
@@ -115,14 +110,16 @@ class MemcachedWire(Wire):
             return None
         return self._go_on(replies)
 
-    def _learned(self, line: bytes) -> int:
-        """The size in a value's line; for any other, one that no reply has."""
-        digits = line[3:]
-        if not line.startswith(b"VA ") or not digits.isdigit() or len(digits) > 11:
-            return -_LINE_LIMIT
-        if len(self._known) < _KNOWN_LIMIT:
-            self._known[line] = int(digits)
-        return int(digits)
+    def _line(self, length: int) -> bytes:
+        """How a whole reply of that length begins when it is a value's."""
+        line = b"\n"  # Nothing begins so, where no value makes a reply of that length.
+        for digits in range(1, _DIGITS + 1):
+            size = length - len(b"VA \r\n\r\n") - digits
+            if size >= 0 and len(str(size)) == digits:
+                line = b"VA %d\r\n" % size
+        if len(self._lines) < _KNOWN_LIMIT:
+            self._lines[length] = line
+        return line
 
     def _stored(self, reply: Reply) -> None:
         if reply[0] != STORED:

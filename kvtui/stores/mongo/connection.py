@@ -139,7 +139,7 @@ def _ask(made: socket.socket, spoken: MongoWire, message: bytes) -> Any:
         received = made.recv(1 << 16)
         if not received:
             raise ConnectionError("the server closed the connection")
-        reply = spoken.feed(memoryview(received))
+        reply = spoken.feed(received)
         if reply is not PENDING:
             return reply
 

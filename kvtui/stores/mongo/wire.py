@@ -101,7 +101,7 @@ class MongoWire(Wire):
         self._shape = None
         return self._message({**command, "$db": schema or self._schema})
 
-    def feed(self, data: memoryview) -> Any:
+    def feed(self, data: bytes) -> Any:
         """The reply once whole."""
         buffer = self._buffer
         if buffer or len(data) < _LEAST_BYTES:
@@ -192,7 +192,7 @@ class MongoWire(Wire):
 
     # Replies.
 
-    def _check_length(self, start: bytes | bytearray | memoryview) -> int:
+    def _check_length(self, start: bytes | bytearray) -> int:
         if len(start) < 4:
             return 0
         length = int.from_bytes(start[:4], "little", signed=True)
@@ -200,7 +200,7 @@ class MongoWire(Wire):
             raise self._strange(f"announced a message of {length:,} bytes")
         return length
 
-    def _check_header(self, start: bytes | bytearray | memoryview) -> int:
+    def _check_header(self, start: bytes | bytearray) -> int:
         length = self._check_length(start)
         _, _, answers, code, flags = struct.unpack_from("<iiiiI", start)
         if code != _OP_MSG:

@@ -150,7 +150,7 @@ class Packets:
         """Whether bytes are here that are no whole payload."""
         return bool(self._buffer or self._parts)
 
-    def feed(self, data: memoryview) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes]:
         """Every payload that is whole by now.
 
         Raises OperationFailed for a packet out of turn, ``disconnected`` when it is

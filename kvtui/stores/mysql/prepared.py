@@ -41,7 +41,7 @@ def prepare(
         data = receive(1 << 16)
         if not data:
             raise OperationFailed("disconnected", "mysql: it hung up", broken=True)
-        for payload in incoming.feed(memoryview(data)):
+        for payload in incoming.feed(data):
             if answer is not None:
                 raise unasked()
             answer = answering.take(payload)

@@ -143,7 +143,7 @@ class MySqlWire(Wire):
         self._packets.expect(packets.packets_of(len(payload)))
         return packets.framed(payload)
 
-    def feed(self, data: memoryview) -> Any:
+    def feed(self, data: bytes) -> Any:
         """The reply once whole; the next request in ``more`` meanwhile."""
         answering, plan = self._answering, self._plan
         fresh = answering is None
@@ -152,7 +152,7 @@ class MySqlWire(Wire):
                 quick = self._quick_value(data)
                 if quick is not None:
                     return quick
-            elif self._convert is _stored and bytes(data) in _USUAL_WRITES:
+            elif self._convert is _stored and data in _USUAL_WRITES:
                 return None
         if answering is None:
             answering = self._answering = Answering(prepares=self._prepares)
@@ -171,7 +171,7 @@ class MySqlWire(Wire):
         if isinstance(answer, Refusal):
             raise server_error(self._where, answer.number, answer.text)
         if self._convert is _value and fresh and len(payloads) == _WITH_VALUE:
-            self._learn(bytes(data))
+            self._learn(data)
         return self._convert(answer)
 
     def _continue(self, plan: Plan, answer: Answer) -> Any:
@@ -189,13 +189,12 @@ class MySqlWire(Wire):
             at += 4 + int.from_bytes(data[at : at + 3], "little")
         self._one_value = data[:at]
 
-    def _quick_value(self, data: memoryview) -> bytes | None:
+    def _quick_value(self, got: bytes) -> bytes | None:
         """The value when one whole, usual answer came at once; nearly all do.
 
         Anything else is left to the careful way, which sees the same bytes.
         """
         start = self._one_value
-        got = bytes(data)
         if not start or not got.startswith(start):
             return None
         at, end = len(start), len(got)

@@ -45,7 +45,7 @@ class Conversation:
         self._go_on(b"")
         return first
 
-    def feed(self, data: memoryview | bytes) -> Any:
+    def feed(self, data: bytes) -> Any:
         """The reply once it is whole, PENDING before.
 
         Raises OperationFailed, ``broken`` where what came is not the protocol or

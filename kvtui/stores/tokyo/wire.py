@@ -71,7 +71,7 @@ class TokyoWire(Wire):
             return protocol.put(operation.key, operation.value)
         return self._talk.start(self.steps(operation))
 
-    def feed(self, data: memoryview) -> Any:
+    def feed(self, data: bytes) -> Any:
         """The reply once whole."""
         if self._plain:
             # Nearly every reply to a get or a put comes in one piece.
@@ -80,7 +80,7 @@ class TokyoWire(Wire):
                     return None
             elif len(data) >= 5 and not data[0]:
                 if len(data) == 5 + int.from_bytes(data[1:5], "big"):
-                    return bytes(data[5:])
+                    return data[5:]
             elif data == _MISSED:
                 return None
             self._plain = False
