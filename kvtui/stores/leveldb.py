@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
@@ -48,6 +50,9 @@ class LevelDbStore(Store):
         )
         self._database: Any = None
         self._parents: Any = None
+        self._get: Callable[..., Any] = self._refuse
+        self._put: Callable[..., Any] = self._refuse
+        """plyvel's own while it is open: looked up once instead of at each call."""
         self._real_path = ""
         self._adding = tuple(Lock() for _ in range(_STRIPES))
 
@@ -78,11 +83,15 @@ class LevelDbStore(Store):
                 hint="another process may have it open, or the disk may be full",
             ) from error
         self._real_path, self._parents = real_path, None
+        self._get = self._database.get
+        put = self._database.put
+        self._put = partial(put, sync=True) if self._sync else put
 
     def _forked(self) -> None:
         """In a child: the handle is the parent's. It is kept, as letting go of it
         would close the parent's files."""
         self._parents, self._database = self._database, None
+        self._get = self._put = self._refuse
 
     def close(self) -> None:
         """Close the handle."""
@@ -90,11 +99,15 @@ class LevelDbStore(Store):
             self._database.close()
             open_paths.release(self._real_path)
         self._database = None
+        self._get = self._put = self._refuse
 
     def _ours(self) -> Any:
         if self._database is None:
             raise self._unusable()
         return self._database
+
+    def _refuse(self, *_: bytes) -> None:
+        raise self._unusable()
 
     def _unusable(self) -> OperationFailed:
         if self._parents is None:
@@ -106,22 +119,15 @@ class LevelDbStore(Store):
 
     def get(self, key: bytes) -> bytes | None:
         """The value under ``key``; None is a miss."""
-        database = self._database
-        if database is None:
-            raise self._unusable()
         try:
-            value: bytes | None = database.get(b"v" + key)
+            return self._get(b"v" + key)  # type: ignore[no-any-return]
         except plyvel.Error as error:
             raise _failed(error) from error
-        return value
 
     def put(self, key: bytes, value: bytes) -> None:
         """A blind write."""
-        database = self._database
-        if database is None:
-            raise self._unusable()
         try:
-            database.put(b"v" + key, value, sync=self._sync)
+            self._put(b"v" + key, value)
         except plyvel.Error as error:
             raise _failed(error) from error
 
