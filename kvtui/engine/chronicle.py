@@ -108,6 +108,8 @@ class Chronicle:
             # The state has the event, so the snapshot may still tell.
             print(f"{self.run.journal}: {error.strerror}", file=sys.stderr)  # noqa: T201
         self.save()
+        if self._journal.owes():
+            print(f"{self.run.journal} ends early: the disk is full", file=sys.stderr)  # noqa: T201
         self._journal.close()
 
 

@@ -25,7 +25,7 @@ from typing import Final, cast
 from kvtui import secrets
 from kvtui.engine import calls, wire
 from kvtui.engine.channel import Receiver, Sender
-from kvtui.engine.control import Control, StoreGone
+from kvtui.engine.control import Control
 from kvtui.engine.messages import (
     EVICTED,
     FaultSeen,
@@ -199,10 +199,8 @@ def _measure(
         nonlocal figures, gone
         try:
             figures = target.run(clients, recorder, control)
-        except StoreGone as error:
-            gone = error.message
         except KvtuiError as error:
-            gone = error.message
+            gone = error.message + (f" ({error.hint})" if error.hint else "")
         except Exception as error:
             secrets.print_traceback(error)
             gone = f"{type(error).__name__}: {error}"

@@ -8,6 +8,8 @@ left unread.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 import time
@@ -24,6 +26,8 @@ from kvtui.runs.events import AnyEvent, Event
 NAME = "journal.jsonl"
 _LOCK_LIMIT_S: Final = 1.0
 """Whoever looks whether a journal is written holds its lock for a moment."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_OWED_LIMIT_BYTES: Final = 1 << 26
 
 
 class JournalWriter:
@@ -32,7 +36,7 @@ class JournalWriter:
     def __init__(self, path: Path) -> None:
         """Create the journal, mode 0600; RunError when somebody else writes it."""
         self._encoder = msgspec.json.Encoder()
-        self._torn = False
+        self._owed = b""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o600)
         give_up = time.monotonic() + _LOCK_LIMIT_S
@@ -49,19 +53,32 @@ class JournalWriter:
             time.sleep(0.01)
 
     def append(self, event: Event) -> None:
-        """Write one event; OSError when the disk is full.
+        """Write one event.
 
-        A line that was cut off so is ended before the next one begins, should
-        there be room again.
+        While the disk is full events wait for room, 64 MiB of them at most, as the
+        store that has filled it may be gone soon; then, or when the disk fails,
+        OSError.
         """
-        line = memoryview(b"\n" * self._torn + self._encoder.encode(event) + b"\n")
-        while line:
-            written = os.write(self._file, line)
-            self._torn = written < len(line)
-            line = line[written:]
+        self._owed += self._encoder.encode(event) + b"\n"
+        try:
+            self._write()
+        except OSError as error:
+            if error.errno not in _FULL or len(self._owed) > _OWED_LIMIT_BYTES:
+                raise
+
+    def owes(self) -> bool:
+        """Whether events are still waiting for room on the disk."""
+        return bool(self._owed)
+
+    def _write(self) -> None:
+        # Up to the last byte that fits: the next time goes on from there.
+        while self._owed:
+            self._owed = self._owed[os.write(self._file, self._owed) :]
 
     def close(self) -> None:
-        """Let go of the lock."""
+        """Let go of the lock; what never found room is lost."""
+        with contextlib.suppress(OSError):
+            self._write()
         os.close(self._file)
 
     def __enter__(self) -> JournalWriter:

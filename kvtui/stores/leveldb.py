@@ -9,6 +9,7 @@ a record lie side by side and one short scan reads them.
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -19,13 +20,16 @@ from typing import Any, ClassVar
 import plyvel
 
 from kvtui.errors import OperationFailed, StoreUnavailable
-from kvtui.stores import open_paths
+from kvtui.stores import folders, open_paths
 from kvtui.stores.memory import shared_out
 from kvtui.stores.operations import prefix
 from kvtui.stores.store import ADD, SCAN, Settings, Store, StoreInfo
 
 _STRIPES = 64
 _WIPE_BATCH = 10_000
+_NO_SPACE = "No space left"
+LARGEST_WRITE_BUFFER_BYTES = 1 << 30
+"""LevelDB takes 1 GiB of a larger one (SanitizeOptions in its db_impl.cc)."""
 
 
 class LevelDbStore(Store):
@@ -48,6 +52,11 @@ class LevelDbStore(Store):
         self._sizes, self._less = shared_out(
             settings, {"write_buffer_mb": 64, "cache_mb": 128}
         )
+        more = self._sizes["write_buffer_mb"] - LARGEST_WRITE_BUFFER_BYTES
+        if more > 0:
+            self._sizes["write_buffer_mb"] -= more
+            if "memory" in settings:
+                self._sizes["cache_mb"] += more
         self._database: Any = None
         self._parents: Any = None
         self._get: Callable[..., Any] = self._refuse
@@ -66,6 +75,7 @@ class LevelDbStore(Store):
             raise StoreUnavailable(
                 f"leveldb: compression must be snappy or none, not {self._compression}"
             )
+        folders.check(self.kind, self.directory, _holds_one)
         real_path = open_paths.claim(self.kind, self.directory, self._forked)
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,10 +88,7 @@ class LevelDbStore(Store):
             )
         except (plyvel.Error, OSError, ValueError) as error:
             open_paths.release(real_path)
-            raise StoreUnavailable(
-                f"leveldb: {self.directory} cannot be opened: {_words(error)}",
-                hint="another process may have it open, or the disk may be full",
-            ) from error
+            raise _unavailable(self.directory, error) from error
         self._real_path, self._parents = real_path, None
         self._get = self._database.get
         put = self._database.put
@@ -251,10 +258,32 @@ def _words(error: Exception) -> str:
     return first.decode("utf-8", "replace") if isinstance(first, bytes) else str(error)
 
 
+def _holds_one(directory: Path) -> bool:
+    """Whether there is a LevelDB: its CURRENT names the manifest that is valid."""
+    try:
+        named = (directory / "CURRENT").read_bytes()
+        manifest = re.fullmatch(rb"(MANIFEST-[0-9]+)\n", named)
+        return manifest is not None and (directory / manifest[1].decode()).is_file()
+    except OSError:
+        return False
+
+
+def _unavailable(directory: Path, error: Exception) -> StoreUnavailable:
+    said = _words(error)
+    hint = "is the folder yours to write in?"
+    if _NO_SPACE in said:
+        hint = folders.FREE_SOME_SPACE
+    elif "lock" in said:
+        hint = "another process may have it open: end that, or name another folder"
+    elif "Corruption" in said:
+        hint = "what is there is damaged: name another folder"
+    return StoreUnavailable(f"leveldb: {directory} cannot be opened: {said}", hint=hint)
+
+
 def _failed(error: Exception) -> OperationFailed:
     text = f"leveldb: {_words(error)}"
-    if "No space left" in text:
+    if _NO_SPACE in text:
         return OperationFailed(
-            "no-space", text, hint="the disk of the run's folder is full", broken=True
+            "no-space", text, hint=folders.FREE_SOME_SPACE, broken=True
         )
     return OperationFailed("server-error", text)

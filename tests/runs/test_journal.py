@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kvtui.errors import RunError
+from kvtui.runs import journal
 from kvtui.runs.events import Event, Note
 from kvtui.runs.journal import JournalReader, JournalWriter, is_written
 from tests import journals
@@ -179,7 +180,7 @@ def test_the_lock_goes_with_a_killed_writer(path: Path) -> None:
 def test_after_a_full_disk_the_next_event_stands_on_a_line_of_its_own(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """061: a line that was cut off costs no other line."""
+    """061: it waits for room, and so does what follows it."""
     writer, real = JournalWriter(path), os.write
     writer.append(note(0))
     room = 10
@@ -192,15 +193,51 @@ def test_after_a_full_disk_the_next_event_stands_on_a_line_of_its_own(
         return real(file, bytes(data[:taken]))
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="No space left"):
-        writer.append(note(1))
-    monkeypatch.undo()
+    writer.append(note(1))
     writer.append(note(2))
+    assert writer.owes()
+    assert JournalReader(path).read() == [note(0)]
+    monkeypatch.undo()
     writer.append(note(3))
+    assert not writer.owes()
     writer.close()
     reader = JournalReader(path)
-    assert reader.read() == [note(0), note(2), note(3)]
-    assert reader.unreadable_lines == 1
+    assert reader.read() == [note(0), note(1), note(2), note(3)]
+    assert reader.unreadable_lines == 0
+
+
+def test_a_disk_that_stays_full_is_an_error_in_the_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not all memory is taken for what finds no room."""
+    writer = JournalWriter(path)
+
+    def full(file: int, data: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(journal, "_OWED_LIMIT_BYTES", 1000)
+    writer.append(note(0))
+    with pytest.raises(OSError, match="No space left"):
+        writer.append(note(1, 1000))
+    monkeypatch.undo()
+    writer.close()
+    assert JournalReader(path).read() == [note(0), note(1, 1000)]
+
+
+def test_a_disk_that_fails_is_an_error_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = JournalWriter(path)
+
+    def broken(file: int, data: Any) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "write", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        writer.append(note(0))
+    monkeypatch.undo()
+    writer.close()
 
 
 def test_a_write_that_takes_only_a_part_is_gone_on_with(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kvtui.errors import OperationFailed, StoreUnavailable
-from kvtui.stores import open_paths
+from kvtui.stores import folders, open_paths
 from kvtui.stores.memory import shared_out
 from kvtui.stores.programs import WIREDTIGER_INSTALL
 from kvtui.stores.store import Settings
@@ -29,6 +29,11 @@ TRIES: Final = 10_000
 """Of a transaction whose rows others change at the same time; one of them wins each
 time, so that a loser comes to its turn."""
 CLOSE_LIMIT_S: Final = 10.0
+LEAST_CACHE_BYTES: Final = 1 << 20
+"""WiredTiger's own limit of cache_size."""
+LEAST_LSM_CACHE_BYTES: Final = 10_000_000
+"""An LSM tree asks for three chunks and room to merge: 7.5 MB with its smallest
+chunks and its own pages of 128 KB (it says so where it gets less)."""
 _T = TypeVar("_T")
 
 
@@ -96,6 +101,7 @@ class Connection:
                 hint="a new process can",
             )
         module = library.load()
+        folders.check("wiredtiger", self.directory, library.holds_one)
         real_path = open_paths.claim("wiredtiger", self.directory, self._forked)
         library.noise.begin()
         connection = None
@@ -124,6 +130,13 @@ class Connection:
             raise StoreUnavailable(
                 f"wiredtiger: compression must be {', '.join(COMPRESSORS[:-1])} or"
                 f" none, not {compression}"
+            )
+        least = LEAST_LSM_CACHE_BYTES if self.layout == "lsm" else LEAST_CACHE_BYTES
+        if self.cache_bytes < least:
+            raise StoreUnavailable(
+                f"wiredtiger: {self.layout} tables need a cache of {least:,} bytes at"
+                f" least, and {self.cache_bytes:,} are given",
+                hint="give it more: memory=64MB, or cache_mb=64",
             )
         if self.sync and self.log != "written":
             raise StoreUnavailable(

@@ -10,11 +10,13 @@ import re
 import sys
 import threading
 from collections import deque
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 
 from kvtui.errors import OperationFailed, StoreUnavailable
+from kvtui.stores import folders
 from kvtui.stores.programs import WIREDTIGER_INSTALL
 
 SESSIONS: Final = 4096
@@ -38,6 +40,10 @@ DURABILITY: Final = {
     "fsync": "fsync at each commit",
 }
 """What a killed process keeps; with ``buffered`` 19,997 of 20,000 puts were seen."""
+
+LEAST_CHUNK_BYTES: Final = 512 << 10
+MOST_CHUNK_BYTES: Final = 500 << 20
+"""Limits of an LSM tree's chunks, from its configuration reference."""
 
 _NOISE: Final = re.compile(r"\[\d+:\d+\]\[\d+:0x[0-9a-f]+\]")
 """How its messages begin: ``[seconds:microseconds][process:thread]``."""
@@ -68,9 +74,15 @@ def table_options(layout: str, compression: str, page_kb: float, cache: int) -> 
         size = int(page_kb * 1024)
         options.append(f"internal_page_max={size},leaf_page_max={size}")
     if layout == "lsm":
-        options.append(f"type=lsm,lsm=(chunk_size={cache // 10})")
+        chunk = min(max(cache // 10, LEAST_CHUNK_BYTES), MOST_CHUNK_BYTES)
+        options.append(f"type=lsm,lsm=(chunk_size={chunk})")
     options.append(f"block_compressor={compression}")
     return ",".join(options)
+
+
+def holds_one(directory: Path) -> bool:
+    """Whether there is a WiredTiger database: what its own start looks for."""
+    return all((directory / name).is_file() for name in ("WiredTiger", "WiredTiger.wt"))
 
 
 class TableFacts(Struct, frozen=True):
@@ -199,6 +211,6 @@ def failed(directory: object, error: Exception) -> OperationFailed:
     full = "No space left on device"
     if full in text or (panic and noise.mentions(full)):
         return OperationFailed(
-            "no-space", text, hint="the disk of this folder is full", broken=True
+            "no-space", text, hint=folders.FREE_SOME_SPACE, broken=True
         )
     return OperationFailed("server-error", text, broken=panic)
