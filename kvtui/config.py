@@ -18,7 +18,7 @@ from kvtui.errors import ConfigError, UsageError
 from kvtui.runs.plan import StorePlan
 from kvtui.stores import registry
 from kvtui.stores.registry import StoreProfile
-from kvtui.stores.settings import nearest, typed
+from kvtui.stores.settings import may_be_shown, nearest, typed
 
 if TYPE_CHECKING:
     from kvtui.defaults import Effective
@@ -174,9 +174,10 @@ def _take_url(url: Any, kind: Any, settings: dict[str, Any]) -> str:
 
 
 def _key_meant(table: dict[str, Any], error: UsageError) -> str:
-    """Which of the keys an error names; ``kind`` where it names none."""
+    """Which of the keys an error names; where it names none, what says it all."""
     words = error.message.replace("'", " ").split()
-    return next((word for word in words if word in table), "kind")
+    whole = "url" if "url" in table else "kind"
+    return next((word for word in words if word in table), whole)
 
 
 def store_plan(text: str, profiles: dict[str, StoreProfile]) -> StorePlan:
@@ -189,7 +190,7 @@ def store_plan(text: str, profiles: dict[str, StoreProfile]) -> StorePlan:
 
     if urls.is_url(text):
         address = urls.parse(text)
-        registry.check_settings(text, address.kind, address.settings)
+        registry.check_settings(urls.short(text), address.kind, address.settings)
         secrets.learn_settings(address.settings)
         return StorePlan(text, address.kind, address.settings)
     name, _, words = text.partition(":")
@@ -206,8 +207,9 @@ def store_plan(text: str, profiles: dict[str, StoreProfile]) -> StorePlan:
                 hint=NO_PASSWORD,
             )
         if not equals:
+            shown = repr(word) if may_be_shown("", word) else "what follows it"
             raise UsageError(
-                f"store {name}: {word!r} is not setting=value",
+                f"store {name}: {shown} is not setting=value",
                 hint=f"as in {name}:timeout_s=3",
             )
         settings[key] = typed(key, value)

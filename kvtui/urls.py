@@ -96,6 +96,13 @@ def is_url(text: str) -> bool:
     return _SCHEME.match(text) is not None
 
 
+def short(url: str) -> str:
+    """A URL in an error text: without what its settings are, and without a host or
+    path that is encoded and so may hold anything."""
+    place = url.partition("?")[0]
+    return place if "%" not in place else f"{place.partition(':')[0]}://…"
+
+
 def parse(url: str) -> Address:
     """The store that a URL means.
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kvtui import secrets
-from kvtui.errors import StoreUnavailable
+from kvtui import cli, config, secrets
+from kvtui.errors import ConfigError, StoreUnavailable, UsageError
 from kvtui.runs import history
+from kvtui.stores import registry
 from kvtui.stores.redis import RedisStore
 from kvtui.stores.servers import PrivateServer, private_server
 from tests.conftest import require_server
@@ -254,3 +255,99 @@ def test_a_server_that_repeats_the_password_shows_none(
             store.get(b"k")
         store.close()
     assert MARKER not in f"{caught.value}"
+
+
+IN_A_HOST = [
+    f":{MARKER}@127.0.0.1",
+    f"redis://:{MARKER}@h",
+    f"u:{MARKER}@h",
+    f"u:{MARKER}",
+    f"h/{MARKER}",
+    f"a {MARKER}",
+]
+NETWORKED = [name for name, kind in registry.KINDS.items() if "host" in kind.settings]
+
+
+@pytest.mark.parametrize("host", IN_A_HOST)
+@pytest.mark.parametrize("kind", NETWORKED)
+def test_a_host_that_is_none_is_refused_and_not_repeated(kind: str, host: str) -> None:
+    """By the settings file with its line, and on the command line."""
+    path = config.config_path()
+    path.parent.mkdir(parents=True)
+    path.write_text(f'[stores.y]\nkind = "{kind}"\nport = 1\nhost = "{host}"\n')
+    with pytest.raises(ConfigError, match="host must be a name") as caught:
+        config.store_profiles()
+    assert f"{path}:4: " in caught.value.message
+    builtin = next(each.name for each in registry.BUILT_IN if each.kind == kind)
+    profiles = {each.name: each for each in registry.BUILT_IN}
+    with pytest.raises(UsageError, match="host must be a name") as typed:
+        config.store_plan(f"{builtin}:host={host},port=1", profiles)
+    for error in (caught.value, typed.value):
+        assert error.hint is not None
+        assert "://HOST:PORT" in error.hint
+        assert MARKER not in f"{error.message} {error.hint}"
+    may = "password_env" in registry.kind(kind).settings
+    assert ("password_env=NAME" in str(typed.value.hint)) == may
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["h_1.example-x.org.", "bücher.example", "::1", "[::1]", "fe80::1%lo", "127.0.0.1"],
+)
+def test_a_host_that_may_be_one_is_taken(host: str) -> None:
+    registry.check_settings("x", "redis", {"host": host})
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_the_list_of_stores_shows_none(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    """As the settings in force show none: also one that is known from elsewhere."""
+    monkeypatch.setenv("OWN", MARKER)
+    path = config.config_path()
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        f'[stores.y]\nkind = "redis"\npath = "/{MARKER}"\npassword_env = "OWN"\n'
+    )
+    assert cli._run(["stores", *words]) == 0
+    shown = capsys.readouterr().out
+    assert f"/{secrets.HIDDEN}" in shown
+    assert MARKER not in shown
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        f"redis://127.0.0.1:1?password_env={MARKER}",
+        f"redis://127.0.0.1:1?password_env={MARKER}%21x",
+        f"redis://u%3A{MARKER}%40h",
+        f"redis-tcp:password_env={MARKER}",
+        f"redis-tcp:port=:{MARKER}@h",
+        f"redis-tcp::{MARKER}@h",
+        f"redis-tcp:host=:{MARKER}@127.0.0.1,port=1",
+    ],
+)
+def test_one_in_a_wrong_place_is_not_repeated(
+    capsys: pytest.CaptureFixture[str], store: str
+) -> None:
+    assert cli._run(["run", "fans", "--store", store]) == 2
+    said = "".join(capsys.readouterr())
+    assert "must be" in said or "is not setting=value" in said
+    assert MARKER not in said
+
+
+def test_one_in_place_of_the_variables_name_is_not_repeated() -> None:
+    path = config.config_path()
+    path.parent.mkdir(parents=True)
+    for table in (
+        f'kind = "redis"\npassword_env = "{MARKER}"',
+        f'\nurl = "redis://h?password_env={MARKER}"',
+        f'\nkind = "redis://u:x@{MARKER}@h"',
+    ):
+        path.write_text(f"[stores.y]\n{table}\n")
+        with pytest.raises(ConfigError) as caught:
+            config.store_profiles()
+        assert f"{path}:3: " in caught.value.message
+        assert MARKER not in f"{caught.value.message} {caught.value.hint}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from kvtui import config
+from kvtui import config, secrets
 from kvtui.commands import console
 from kvtui.errors import ConfigError
 from kvtui.stores import registry
@@ -45,7 +45,8 @@ def stores(as_json: bool) -> None:
             }
             for profile, kind, found in listed
         ]
-        console.out_json(msgspec.json.format(msgspec.json.encode(document), indent=1))
+        encoded = msgspec.json.format(msgspec.json.encode(document), indent=1)
+        console.out_json(secrets.hidden(encoded.decode()).encode())
         return
     rows = [
         [
@@ -65,7 +66,7 @@ def stores(as_json: bool) -> None:
         Column("clients"),
     ]
     letters = ascii_letters if console.ascii_only() else str
-    clean = [[letters(cell) for cell in row] for row in rows]
+    clean = [[letters(secrets.hidden(cell)) for cell in row] for row in rows]
     for line in table(columns, clean):
         console.out(line)
 

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from kvtui import secrets
 from kvtui.errors import UsageError
 from kvtui.stores.programs import (
     WIREDTIGER_INSTALL,
     find_program,
     servers_directory,
 )
-from kvtui.stores.settings import nearest, problem
+from kvtui.stores.settings import may_be_shown, nearest, problem
 
 if TYPE_CHECKING:
     from kvtui.stores.store import Store
@@ -221,8 +222,9 @@ def kind(name: str) -> Kind:
     try:
         return KINDS[name]
     except KeyError:
+        shown = repr(name) if may_be_shown("kind", name) else "of that name"
         raise UsageError(
-            f"there is no kind of store {name!r}", hint=nearest(name, KINDS)
+            f"there is no kind of store {shown}", hint=nearest(name, KINDS)
         ) from None
 
 
@@ -238,13 +240,36 @@ def check_settings(store: str, kind_name: str, settings: Mapping[str, Any]) -> N
     for name, value in settings.items():
         wrong = problem(name, value)
         if wrong:
-            raise UsageError(f"store {store}: {name} {wrong}, not {value!r}")
+            shown = f", not {value!r}" if may_be_shown(name, value) else ""
+            raise UsageError(
+                f"store {store}: {name} {wrong}{shown}",
+                hint=_instead(kind_name, of_kind, name, value),
+            )
     client = settings.get("client")
     if client is not None and client not in of_kind.clients:
         raise UsageError(
             f"store {store}: client must be {' or '.join(of_kind.clients)},"
             f" not {client}"
         )
+
+
+def _instead(kind_name: str, of_kind: Kind, name: str, value: Any) -> str | None:
+    """What to write in place of something that may be a password; it is hidden from
+    now on."""
+    if name not in ("host", "password_env") or not isinstance(value, str):
+        return None
+    if name == "password_env":
+        secrets.learn(value)
+        return (
+            "a name has letters, digits and _; the password is the variable's value,"
+            " and stands nowhere here"
+        )
+    secrets.learn_typed(value if "://" in value else f"x://{value}")
+    scheme = {"mongo": "mongodb"}.get(kind_name, kind_name)
+    hint = f'a whole address is a URL: "{scheme}://HOST:PORT"'
+    if "password_env" in of_kind.settings:
+        hint += "; for the password, password_env=NAME or password_file=FILE"
+    return hint
 
 
 def adapter(kind_name: str) -> type[Store]:

@@ -7,13 +7,18 @@ setting has one meaning and one type wherever it is used.
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 from kvtui.errors import UsageError
+
+_HOST_NAME: Final = re.compile(r"[\w.-]+")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Type = Literal["text", "switch", "whole", "number", "size", "choice"]
 
@@ -136,9 +141,32 @@ def typed_as(kind: Type, text: str) -> Any:
 
 def problem(name: str, value: Any) -> str:
     """What is wrong with a setting's value; empty when nothing is."""
-    if name == "host" and isinstance(value, str) and value.isdecimal():
+    wrong = problem_with(SETTINGS[name], value)
+    if not wrong and name == "host":
+        return _problem_of_host(value)
+    if not wrong and name == "password_env" and not _VARIABLE.fullmatch(value):
+        return "must be the name of an environment variable"
+    return wrong
+
+
+def _problem_of_host(host: str) -> str:
+    if "@" in host or "://" in host:
+        return "must be a name or an address: that is a URL, or has a login in it"
+    if ":" in host:
+        try:
+            ipaddress.IPv6Address(host.strip("[]"))
+        except ValueError:
+            return "must be a name or an address, with the port beside it"
+    elif host.isdecimal() or not _HOST_NAME.fullmatch(host):
         return "must be a name or an address"
-    return problem_with(SETTINGS[name], value)
+    return ""
+
+
+def may_be_shown(name: str, value: Any) -> bool:
+    """Whether a value that does not fit may be repeated: it is no password that was
+    put in the wrong place."""
+    text = str(value)
+    return name not in ("host", "password_env") and "@" not in text
 
 
 def problem_with(setting: Setting, value: Any) -> str:
