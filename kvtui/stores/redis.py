@@ -44,6 +44,7 @@ DEFAULT_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 3.0
 _SCAN_COUNT = 1000
 _OK = b"+OK\r\n"
+_NO_TLS = "without it, redis:// in place of rediss://, or no tls"
 
 
 class RedisStore(WireStore):
@@ -76,7 +77,7 @@ class RedisStore(WireStore):
             _be_patient(self._client.connection, self.settings)
         except (redis.RedisError, OSError) as error:
             self._client = None
-            raise _unavailable(self._where, error) from None
+            raise _unavailable(self._where, error, self.settings) from None
 
     def close(self) -> None:
         """Disconnect."""
@@ -140,7 +141,7 @@ class RedisStore(WireStore):
             connection.read_response()
         except (redis.RedisError, OSError) as error:
             connection.disconnect()
-            raise _unavailable(self._where, error) from None
+            raise _unavailable(self._where, error, self.settings) from None
         # redis-py offers no public way to let go of a connected socket.
         taken: socket.socket = connection._sock
         connection._sock = None
@@ -404,13 +405,21 @@ def _no_redis(where: str, problem: object) -> OperationFailed:
     )
 
 
-def _unavailable(where: str, error: Exception) -> StoreUnavailable:
+def _unavailable(where: str, error: Exception, settings: Settings) -> StoreUnavailable:
     text = str(error)
+    tls = bool(settings.get("tls")) and not settings.get("path")
     hint = "is the server running, and is this its address?"
     if isinstance(error, redis.AuthenticationError) or "NOAUTH" in text:
         hint = "name the right password: password_env=NAME or password_file=FILE"
     elif isinstance(error, redis.TimeoutError):
-        hint = "the server did not answer in time; it may be loading or frozen"
+        hint = "the server did not answer in time; it may be loading or frozen, or is"
+        hint += " no Redis"
+        if tls:
+            hint += f"; or it does not speak TLS: {_NO_TLS}"
+    elif tls and ("SSL" in text or "TLS" in text) and "CERTIFICATE" not in text.upper():
+        hint = f"does it speak TLS? {_NO_TLS}"
+    elif isinstance(error, redis.exceptions.InvalidResponse):
+        hint = "is it a Redis or Valkey server, at this address?"
     elif "max number of clients" in text:
         hint = "raise the server's maxclients, or use fewer --clients"
     loading = isinstance(error, redis.BusyLoadingError)

@@ -70,7 +70,7 @@ def _unwilling(where: str, received: bytes) -> StoreUnavailable:
         )
     if not text:
         text = "it closed the connection"
-    hint = "is the server running, and is this its address?"
+    hint = "is it a memcached server, at this address?"
     if "unauthenticated" in text:
         hint = "kvtui cannot log in to memcached: use a server without -Y"
     return StoreUnavailable(

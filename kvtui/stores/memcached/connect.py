@@ -48,7 +48,7 @@ def connect(settings: Settings, where: str) -> tuple[Client, dict[str, str]]:
     if isinstance(problem, TimeoutError):
         hint = (
             "it may be frozen, or at its limit of connections (-c): use fewer"
-            " --clients, or raise it"
+            " --clients, or raise it; or it is no memcached"
         )
         text = f"no answer within {connect_timeout_s:g} s"
     raise StoreUnavailable(f"memcached at {where}: {text}", hint=hint)

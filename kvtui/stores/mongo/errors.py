@@ -52,7 +52,10 @@ def unavailable(where: str, error: Exception) -> StoreUnavailable:
     if isinstance(error, errors.OperationFailure) and code in records.NO_LOGIN:
         hint = records.LOGIN_HINT
     elif "timed out" in text:
-        hint = "the server did not answer in time; it may be loading or frozen"
+        hint = "the server did not answer in time; it may be loading or frozen, or is"
+        hint += " no MongoDB"
+    elif "SSL" in text and "CERTIFICATE" not in text.upper():
+        hint = "does it speak TLS? without it, leave tls out"
     elif isinstance(
         error, errors.ConfigurationError | errors.ProtocolError | BSONError
     ):

@@ -85,7 +85,8 @@ def unavailable(where: str, error: Exception, limit: str = "") -> StoreError:
     hint = "is the server running, and is this its address?"
     if _is_timeout(error):
         text = "no answer in time"
-        hint = "the server did not answer in time; it may be recovering or frozen"
+        hint = "the server did not answer in time; it may be recovering or frozen, or"
+        hint += " is no MySQL"
     elif number in _TOO_MANY:
         text += f" (max_connections is {limit})" if limit else ""
         hint = "raise the server's max_connections, or use fewer --clients"

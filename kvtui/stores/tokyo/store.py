@@ -232,6 +232,6 @@ def _unavailable(where: str, error: Exception) -> StoreUnavailable:
     hint = "is the server running, and is this its address?"
     if isinstance(error, TimeoutError):
         hint = "the server did not answer in time; it may be frozen, or all of its"
-        hint += " threads (-thnum) busy"
+        hint += " threads (-thnum) busy; or it is no Tokyo Tyrant"
     text = getattr(error, "strerror", None) or error
     return StoreUnavailable(f"tokyo at {where}: {text}", hint=hint)
