@@ -164,7 +164,7 @@ def _take_url(url: Any, kind: Any, settings: dict[str, Any]) -> str:
 
     if not isinstance(url, str):
         raise UsageError('url must be a text, as in "redis://127.0.0.1:6379/0"')
-    address = urls.parse(url)
+    address = urls.parse(url, settings)
     if kind not in (None, address.kind):
         raise UsageError(f"its URL is that of a {address.kind}, not of a {kind}")
     for name, value in address.settings.items():

@@ -16,13 +16,15 @@ command line, and nothing that is said about a URL ever repeats what it holds.
 ``leveldb:///FOLDER``                     and ``wiredtiger:///FOLDER``
 ========================================  ===========================================
 
-What follows ``?`` are settings of the kind, except for HTTP, where it belongs to the
+A server's host or socket is always said; a port that is not is the usual one. What
+follows ``?`` are settings of the kind, except for HTTP, where it belongs to the
 page.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Any, Final, NamedTuple, NoReturn
 
 from msgspec import Struct
@@ -103,8 +105,9 @@ def short(url: str) -> str:
     return place if "%" not in place else f"{place.partition(':')[0]}://…"
 
 
-def parse(url: str) -> Address:
-    """The store that a URL means.
+def parse(url: str, beside: Container[str] = ()) -> Address:
+    """The store that a URL means. ``beside``: the settings that stand beside it, which
+    may say what it leaves out.
 
     UsageError says what is wrong with it and never repeats it.
     """
@@ -129,7 +132,10 @@ def parse(url: str) -> Address:
             f"the {name}:// URL holds a password, which can be seen by all",
             hint=_NO_PASSWORD,
         )
-    return _Reader(name, scheme).read(rest)
+    reader = _Reader(name, scheme)
+    address = reader.read(rest)
+    reader.check_place(beside)
+    return address
 
 
 class _Reader:
@@ -153,6 +159,15 @@ class _Reader:
             self._read_path(self._decoded(path, "path"))
             self._read_query(query)
         return Address(self._scheme.kind, self._settings)
+
+    def check_place(self, beside: Container[str]) -> None:
+        """Refuse a URL that says nowhere which server it means: a host that was
+        forgotten is not this machine."""
+        port = registry.kind(self._scheme.kind).port
+        places = ("host", "path")
+        if not port or any(each in self._settings or each in beside for each in places):
+            return
+        self._fail("it names no host", f"as in {self._name}://127.0.0.1:{port}")
 
     def _fail(self, problem: str, hint: str) -> NoReturn:
         raise UsageError(f"the {self._name}:// URL is off: {problem}", hint=hint)

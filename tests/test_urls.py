@@ -81,6 +81,26 @@ def test_what_is_wrong_is_said_with_what_to_do(url: str, said: str) -> None:
     assert "nteger" not in caught.value.message
 
 
+@pytest.mark.parametrize("rest", ["", "/", ":1", ":1/", "?timeout_s=3"])
+@pytest.mark.parametrize(
+    "scheme", sorted(n for n, s in urls.SCHEMES.items() if not s.unix)
+)
+def test_a_host_that_is_left_out_is_not_this_machine(scheme: str, rest: str) -> None:
+    """``http:///x`` is a host that was forgotten."""
+    with pytest.raises(UsageError, match=r"names no (host|folder)|a path is wanted"):
+        urls.parse(f"{scheme}://{rest}")
+
+
+@pytest.mark.parametrize(
+    "url", ["http:///x", "mysql:///kv", "redis:///2", "redis://u@"]
+)
+def test_what_is_no_socket_names_no_server(url: str) -> None:
+    with pytest.raises(UsageError, match="names no host") as caught:
+        urls.parse(url)
+    assert f"{url.partition(':')[0]}://127.0.0.1:" in str(caught.value.hint)
+    assert urls.parse(url, {"host": "h"}).settings == urls.parse(url, {"path"}).settings
+
+
 @pytest.mark.parametrize("port", [0, 65536, 99999])
 def test_a_port_has_limits(port: int) -> None:
     with pytest.raises(UsageError, match="port must be"):
