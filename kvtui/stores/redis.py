@@ -420,6 +420,10 @@ def _unavailable(where: str, error: Exception, settings: Settings) -> StoreUnava
         hint = f"does it speak TLS? {_NO_TLS}"
     elif isinstance(error, redis.exceptions.InvalidResponse):
         hint = "is it a Redis or Valkey server, at this address?"
+    elif "DB index is out of range" in text:
+        text = f"it has no database {settings.get('database', 0)}: {text}"
+        hint = "name a lower one (database=0); databases in the server's configuration"
+        hint += " says how many it has"
     elif "max number of clients" in text:
         hint = "raise the server's maxclients, or use fewer --clients"
     loading = isinstance(error, redis.BusyLoadingError)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from kvtui.errors import KvtuiError
+from kvtui.errors import KvtuiError, StoreUnavailable
 from kvtui.stores import registry
+from kvtui.stores.servers import PrivateServer
 from kvtui.stores.store import WireStore
 
 NO_TLS = "redis:// in place of rediss://"
@@ -116,3 +117,22 @@ def test_one_that_speaks_another_language(
 ) -> None:
     with stranger(answer) as settings:
         assert said in refused(way, kind, settings)
+
+
+@pytest.mark.parametrize("client", ["wire", "calls"])
+@pytest.mark.parametrize("answer", [b"", b"ERROR\r\n", b"HTTP/1.1"])
+def test_one_that_may_speak_no_http(client: str, answer: bytes) -> None:
+    """Redis and memcached say nothing to a request, and close."""
+    with stranger(answer) as settings:
+        hint = refused(by_itself, "http", {**settings, "client": client})
+    assert hint == "is it an HTTP server, at this address?"
+
+
+@WAYS
+def test_a_database_that_the_server_does_not_have(
+    way: Way, redis_unix: PrivateServer
+) -> None:
+    settings = {**redis_unix.connect_settings(), "database": 99}
+    with pytest.raises(StoreUnavailable, match="has no database 99") as caught:
+        way("redis", settings)
+    assert "databases in the server's configuration" in str(caught.value.hint)

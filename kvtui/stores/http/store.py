@@ -32,6 +32,8 @@ from kvtui.stores.store import (
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 CONNECT_TIMEOUT_S: Final = 3.0
+_NO_HTTP: Final = frozenset({"no reply", "protocol", "truncated", "disconnected"})
+_IS_IT: Final = "is it an HTTP server, at this address?"
 _PIECE_BYTES: Final = 1 << 18
 
 
@@ -140,6 +142,8 @@ class HttpStore(WireStore):
         except OperationFailed as failure:
             # Of a page that is none, the failed operations will tell.
             if not failure.kind.startswith("status "):
+                if failure.kind in _NO_HTTP:
+                    failure.hint = failure.hint or _IS_IT
                 raise
         if self._made is None:  # get has seen to it
             raise OperationFailed("disconnected", self._where, broken=True)
