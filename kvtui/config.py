@@ -7,6 +7,7 @@ Passwords stand in the environment or in a file of their own, never here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ def settings_file(path: Path | None = None) -> Located | None:
     ConfigError names the file, the line and the nearest key that is known.
     """
     path = path or config_path()
-    if not path.exists():
+    if not os.path.lexists(path):
         return None  # Most have none: nothing that reads TOML is loaded for them.
     from kvtui import defaults, located
 
@@ -134,12 +135,18 @@ def _profile(document: Located, name: str, table: Any) -> StoreProfile:
             )
     settings = dict(table)
     kind, url = settings.pop("kind", None), settings.pop("url", None)
+    if kind is not None and not isinstance(kind, str):
+        raise document.error(
+            f"[stores.{name}] kind must be a text",
+            *(*key, "kind"),
+            hint=f"kinds are {', '.join(registry.KINDS)}",
+        )
     try:
         if url is not None:
             kind = _take_url(url, kind, settings)
     except UsageError as error:
         raise document.error(error.message, *key, "url", hint=error.hint) from None
-    if not isinstance(kind, str):
+    if kind is None:
         raise document.error(
             f'[stores.{name}] needs a kind = "…" or a url = "…"',
             *key,

@@ -8,6 +8,9 @@ every line is found by the parser that reads the values, and by no second one.
 
 from __future__ import annotations
 
+import codecs
+import os
+import stat
 import tomllib
 from collections.abc import Iterator
 from functools import cached_property
@@ -51,12 +54,22 @@ class Located:
 
 
 def load(path: Path) -> Located:
-    """Read a file; one that is not there is empty. ConfigError for what is no TOML."""
+    """Read a file; one that is not there is empty. ConfigError for what is no TOML,
+    no regular file, or a link that leads nowhere."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _no_file(path)
             raw = file.read(LIMIT_BYTES + 1)
     except FileNotFoundError:
+        if path.is_symlink():
+            raise ConfigError(
+                f"{path} is a link to {os.readlink(path)}, which is not there",
+                hint="make that file, or remove the link",
+            ) from None
         return Located(path, "", {})
+    except IsADirectoryError:
+        raise _no_file(path) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     if len(raw) > LIMIT_BYTES:
@@ -65,12 +78,29 @@ def load(path: Path) -> Located:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path}:{line}: this is not UTF-8") from None
+        was = "UTF-16" if raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ""
+        raise ConfigError(
+            f"{path}:{line}: this is not UTF-8",
+            hint=f"save it as UTF-8, or: iconv -f {was or 'LATIN1'} -t UTF-8 FILE",
+        ) from None
     try:
         values = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _no_toml(path, text, error) from None
     return Located(path, text, values)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opening a pipe would wait for somebody who writes into it."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _no_file(path: Path) -> ConfigError:
+    what = "a folder" if path.is_dir() else "no regular file"
+    return ConfigError(
+        f"{path} cannot be read: it is {what}",
+        hint="move it away; kvtui config --example prints what may stand there",
+    )
 
 
 def _no_toml(path: Path, text: str, error: Exception) -> ConfigError:

@@ -100,6 +100,8 @@ def test_a_variable_that_is_off_is_named(
         ("workloads.fans = 3\n", 1, "must be a table"),
         ("[stores]\nx = 3\n", 2, "must be a table"),
         ("[stores.x]\n", 1, "needs a kind"),
+        ("[stores.x]\nport = 1\nkind = 3\n", 3, "kind must be a text"),
+        ("[stores.x]\nkind = 3\nurl = 'redis://h'\n", 2, "kind must be a text"),
         ("[stores.x]\nkind = 'redis'\n\nhots = 'h'\n", 4, "did you mean host?"),
         ("[stores.x]\nkind = 'redis'\nport = 99999\n", 3, "port must be"),
         ("[stores.x]\nkind = 'rediss'\n", 2, "did you mean redis?"),
@@ -129,16 +131,42 @@ def test_what_is_off_is_named_with_file_line_and_the_nearest(
 
 def test_what_is_no_text_and_what_is_too_much_is_said() -> None:
     write("").write_bytes(b"# a\n\xff")
-    with pytest.raises(ConfigError, match=r":2: this is not UTF-8"):
+    with pytest.raises(ConfigError, match=r":2: this is not UTF-8") as caught:
         config.store_profiles()
+    assert "iconv -f LATIN1" in str(caught.value.hint)
+    write("").write_bytes("[run]\n".encode("utf-16"))
+    with pytest.raises(ConfigError, match=r":1: this is not UTF-8") as caught:
+        config.store_profiles()
+    assert "iconv -f UTF-16" in str(caught.value.hint)
     write("# x\n" * 100_000)
     with pytest.raises(ConfigError, match="too large"):
         config.store_profiles()
     path = write("")
     path.unlink()
     path.mkdir()
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="cannot be read: it is a folder") as caught:
         config.store_profiles()
+    assert "kvtui config --example" in str(caught.value.hint)
+
+
+def test_a_pipe_is_not_waited_for() -> None:
+    path = write("")
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match="no regular file") as caught:
+        config.store_profiles()
+    assert caught.value.hint
+
+
+def test_a_link_that_leads_nowhere_is_said() -> None:
+    path = write("")
+    path.unlink()
+    path.symlink_to("away.toml")
+    with pytest.raises(ConfigError, match=r"is a link to away\.toml") as caught:
+        config.store_profiles()
+    assert caught.value.hint
+    path.with_name("away.toml").write_text("[run]\nclients = 3\n")
+    assert value("run.clients")[0] == 3
 
 
 def test_a_store_by_url_with_settings_beside_it() -> None:
