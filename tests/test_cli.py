@@ -390,11 +390,20 @@ def test_a_failed_store_costs_no_other_its_place(kvtui, tmp_path):
     profiles.write_text(PROFILES, "utf-8")
     out, _ = kvtui(
         "run", "fans", "--data", str(profiles), "--store", "ram",
-        "--store", "leveldb:compression=zip", code=1,
+        "--store", "redis-unix:program=false", code=1,
     )  # fmt: skip
     assert out.splitlines()[1].split()[:2] == ["1", "ram"]
-    assert "no rank: leveldb" in out
-    assert "compression must be" in out
+    assert "no rank: redis-unix" in out
+    assert "the private server ended with status 1" in out
+
+
+@pytest.mark.parametrize(
+    "store", ["leveldb:compression=zip", "wiredtiger:compression=lz5"]
+)
+def test_a_compression_that_there_is_not_is_refused_before_the_run(kvtui, store):
+    _, err = kvtui("run", "fans", "--store", store, code=2)
+    assert "compression must be snappy or none" in err
+    assert not kvtui.runs.exists()
 
 
 def test_ctrl_c_stops_in_order_and_still_ranks(kvtui):

@@ -113,6 +113,8 @@ def test_a_variable_that_is_off_is_named(
         ("[stores.x]\nurl = 'redis://h:x'\n", 2, "encode special"),
         ("[stores.x]\nurl = 3\n", 2, "must be a text"),
         ("[stores.x]\nkind = 'redis'\nclient = 'wir'\n", 3, "client must be"),
+        ("[stores.x]\nkind = 'leveldb'\ncompression = 'zlib'\n", 3, "snappy or none"),
+        ("[stores.x]\nkind = 'wiredtiger'\ncompression = 'lz5'\n", 3, "lz4 or zstd"),
         ("a = 1\n[run\n", 2, "not TOML"),
         ("a = [\n1,\n", 3, "not TOML"),
         ("[run]\nclients = 1\nclients = 2\n", 3, "not TOML"),

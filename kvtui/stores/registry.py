@@ -34,6 +34,8 @@ class Kind(Struct, frozen=True):
     """``module:class`` of the adapter."""
     settings: frozenset[str] = frozenset()
     """What may be set, beside what every server has."""
+    choices: Mapping[str, tuple[str, ...]] = {}
+    """Of a setting, where this kind has not all that there are."""
     servers: tuple[str, ...] = ()
     """Programs of which one serves it, the preferred one first."""
     server: str = ""
@@ -91,6 +93,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             {"directory", "write_buffer_mb", "cache_mb", "sync", "compression"}
             | {"memory"}
         ),
+        choices={"compression": ("snappy", "none")},
         shared_by_threads=True,
     ),
     "wiredtiger": Kind(
@@ -238,7 +241,7 @@ def check_settings(store: str, kind_name: str, settings: Mapping[str, Any]) -> N
         hint = nearest(name, known) if known else f"{kind_name} has no settings"
         raise UsageError(f"store {store}: there is no setting {name!r}", hint=hint)
     for name, value in settings.items():
-        wrong = problem(name, value)
+        wrong = problem(name, value, of_kind.choices.get(name, ()))
         if wrong:
             shown = f", not {value!r}" if may_be_shown(name, value) else ""
             raise UsageError(

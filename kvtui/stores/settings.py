@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kvtui.errors import UsageError
 
@@ -74,7 +74,11 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         "what a private server or an embedded store may use", "size", 1e6, 1e15
     ),
     "sync": Setting("flush every write to the disk", "switch"),
-    "compression": Setting("of what is stored, such as snappy or none"),
+    "compression": Setting(
+        "of what is stored",
+        "choice",
+        choices=("snappy", "none", "zlib", "lz4", "zstd"),
+    ),
     "write_buffer_mb": Setting("LevelDB: its write buffer", "number", 0.1, 100_000),
     "cache_mb": Setting("its cache", "number", 0.1, 100_000),
     "layout": Setting("WiredTiger: its tables", "choice", choices=("btree", "lsm")),
@@ -139,9 +143,13 @@ def typed_as(kind: Type, text: str) -> Any:
     return text
 
 
-def problem(name: str, value: Any) -> str:
-    """What is wrong with a setting's value; empty when nothing is."""
-    wrong = problem_with(SETTINGS[name], value)
+def problem(name: str, value: Any, choices: tuple[str, ...] = ()) -> str:
+    """What is wrong with a setting's value; empty when nothing is. ``choices``: those
+    of a kind of store that has not all of them."""
+    setting = SETTINGS[name]
+    if choices:
+        setting = structs.replace(setting, choices=choices)
+    wrong = problem_with(setting, value)
     if not wrong and name == "host":
         return _problem_of_host(value)
     if not wrong and name == "password_env" and not _VARIABLE.fullmatch(value):

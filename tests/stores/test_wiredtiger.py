@@ -16,6 +16,7 @@ from kvtui.errors import OperationFailed, StoreUnavailable
 from kvtui.stores import registry
 from kvtui.stores.leveldb import LevelDbStore
 from kvtui.stores.programs import WIREDTIGER_INSTALL
+from kvtui.stores.settings import SETTINGS
 from kvtui.stores.wiredtiger import connection as wiredtiger_connection
 from kvtui.stores.wiredtiger.connection import COMPRESSORS, COUNTERS, VALUES
 from kvtui.stores.wiredtiger.store import WiredTigerStore, _records
@@ -210,6 +211,10 @@ def test_every_compressor_keeps_every_byte(
     store.open()
     assert {key: store.get(key) for key in values} == values
     store.close()
+
+
+def test_the_settings_know_every_compressor() -> None:
+    assert set(SETTINGS["compression"].choices) == set(COMPRESSORS)
 
 
 def test_a_compressor_that_the_build_lacks_is_said(
