@@ -123,6 +123,11 @@ class FilterPart(Pane, can_focus=True):
         """As many lines as there are."""
         return max(1, len(self.frame(width, 8)))
 
+    def on_blur(self) -> None:
+        """Who comes back otherwise goes on where he was."""
+        self.editor.selected = False
+        super().on_blur()
+
     def _filter(self, width: int) -> list[Line]:
         matches = self.page.matches
         said = ""
@@ -511,6 +516,8 @@ class FansPage(Page):
         before = editor.text
         if event.key in ("home", "end") and not before:
             return False
+        if event.key == "slash" and (not before or editor.selected):
+            return True  # It leads to the filter, where one is already.
         if not editor.key(event.key, event.character):
             return False
         if editor.text != before:
@@ -546,7 +553,9 @@ class FansPage(Page):
         return self.record if self.trail else self.pages
 
     def action_filter(self) -> None:
-        """To the filter, from wherever one is."""
+        """To the filter, from wherever one is; what is typed there replaces what it
+        held."""
+        self.filter.editor.select()
         self.trail, self._cursors, self.opened = [], [], None
         self._paint()
         self.filter.focus()

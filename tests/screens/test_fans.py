@@ -145,6 +145,33 @@ async def test_signs_can_be_typed(starter: Starter, run: RunDirectory) -> None:
         await shows(pilot, "5 of 5 pages")
 
 
+async def test_a_slash_leads_to_the_filter_and_is_not_typed(
+    starter: Starter, run: RunDirectory
+) -> None:
+    """As the help says, also where one is there already."""
+    app = application(starter, attach=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f")
+        await shows(pilot, "5 of 5 pages")
+        await pilot.press("/", *"jackson")
+        await shows(pilot, "1 of 5 pages")
+        page = app.screen
+        assert isinstance(page, FansPage)
+        assert page.wanted == "jackson"
+        # Once more, from the list and from an open page: it is a new search.
+        await pilot.press("escape", "/", *"packers")
+        await shows(pilot, "▸ Green Bay Packers")
+        assert page.wanted == "packers"
+        await pilot.press("enter")
+        await shows(pilot, "24 fans of 100")
+        await pilot.press("/", "/", *"alo")
+        await shows(pilot, "▸ Alone")
+        assert page.wanted == "alo"
+        # By Tab one goes on with what is there.
+        await pilot.press("escape", "/", "tab", "shift+tab", *"ne/")
+        assert page.wanted == "alone/"
+
+
 async def test_hostile_names_keep_the_columns(starter: Starter, runs: Path) -> None:
     run = journals.write(runs, "ram", seconds=3)
     pages = [(f"page {name}", name, 50 - n) for n, name in enumerate(HOSTILE)]

@@ -80,6 +80,29 @@ def test_editing() -> None:
     assert not editor.key("escape", "\x1b")
 
 
+def test_a_selected_text_is_replaced() -> None:
+    for keys, left in (
+        ("x", "x"),
+        (("backspace",), ""),
+        (("delete",), ""),
+        (("left", "x"), "olxd"),
+        (("home", "x"), "xold"),
+        (("end", "x", "y"), "oldxy"),
+        (("x", "backspace", "y"), "y"),
+    ):
+        editor = LineEditor("old")
+        editor.select()
+        assert editor.view(9, active=True) == [("old", "cursor")]
+        assert typed(editor, *keys) == left
+    editor = LineEditor("old")
+    editor.select()
+    editor.insert("new\nnewer")
+    assert editor.text == "new"
+    editor = LineEditor()
+    editor.select()
+    assert typed(editor, "a", "b") == "ab"
+
+
 def test_digits_leave_letters_to_be_commands() -> None:
     editor = LineEditor("8", digits=True)
     assert not editor.key("q", "q")
