@@ -112,6 +112,8 @@ class KeyBar(Pane, can_focus=False):
         page = self.screen
         typing = isinstance(page, Page) and page.is_typing
         for action in actions.in_footer(self.screen_name):
+            if isinstance(page, Page) and not page.offers(action):
+                continue
             name = actions.key_names(action).split(" ")[0]
             if typing:
                 name = actions.key_name(actions.key_while_typing(action))
@@ -233,6 +235,10 @@ class Page(Screen[None]):
     def is_typing(self) -> bool:
         """Whether letters go into a text instead of being commands."""
         return False
+
+    def offers(self, action: actions.Action) -> bool:
+        """Whether the line of keys names it now."""
+        return True
 
     def on_descendant_focus(self) -> None:
         """The keys mean something else now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.widget import Widget
 
@@ -17,8 +17,12 @@ from kvtui.screens.widgets.pane import ListPane, Pane, TextPane
 from kvtui.text import cells, count, fit, rate, seconds, visible
 
 if TYPE_CHECKING:
+    from kvtui.actions import Action
     from kvtui.runs.state import TrialState
     from kvtui.screens.session import Session
+
+
+_TOLD: Final = "Told the run to stop; it finishes its second."
 
 
 class TrialList(ListPane):
@@ -218,6 +222,8 @@ class LivePage(Page):
         self.chart = ChartPane(session)
         self.details = DetailPart(session, self.shown)
         self._rows = -1
+        self._told: history.RunDirectory | None = None
+        """The run that was told to stop, until it has."""
 
     def body(self) -> Iterable[Widget]:
         """Trials, chart, details."""
@@ -252,6 +258,18 @@ class LivePage(Page):
         self.trials.update()
         self.chart.update()
         self.details.update()
+        if self._told is not None and (
+            watch is None or watch.run != self._told or not watch.goes_on
+        ):
+            self._told = None
+            if self.key_bar.message == _TOLD:
+                self.say("")
+        self.key_bar.update()
+
+    def offers(self, action: Action) -> bool:
+        """There is nothing to stop once a run is over."""
+        watch = self.session.watch
+        return action.id != "stop" or (watch is not None and watch.goes_on)
 
     def _labels(self) -> list[str]:
         row = chosen(self.session)
@@ -324,7 +342,12 @@ class LivePage(Page):
         try:
             history.stop(run)
         except (RunError, OSError) as error:
-            said, style = f"It could not be stopped: {error}", "bad"
+            said = f"It could not be stopped: {error}"
+            self.app.call_from_thread(self.say, said, "bad")
         else:
-            said, style = "Told the run to stop; it finishes its second.", ""
-        self.app.call_from_thread(self.say, said, style)
+            self.app.call_from_thread(self._was_told, run)
+
+    def _was_told(self, run: history.RunDirectory) -> None:
+        self._told = run
+        self.say(_TOLD)
+        self.follow()  # It may have stopped already.

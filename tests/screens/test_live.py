@@ -145,10 +145,41 @@ async def test_stopping_asks_once(
         await until(pilot, lambda: "Stop the run?" not in frame(app))
         assert stopped == []
         await pilot.press("x", "y")
-        await shows(pilot, "Told the run to stop")
+        shown = await shows(pilot, "Told the run to stop")
         assert stopped == [runner.run.name]
-        await pilot.press("down")
-        runner.vanish()
+        assert "x stop" in shown
+        runner.finish()
+        await shows(pilot, "run fans done")
+        await until(pilot, lambda: "Told the run" not in frame(app))
+        assert "x stop" not in frame(app)
+
+
+async def test_a_message_that_came_later_stays(
+    starter: Starter, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "stop", lambda run: 1)
+    runner = Runner(runs, "null")
+    runner.until(4)
+    app = application(starter, attach=runner.run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "● run fans")
+        await pilot.press("x", "y")
+        await shows(pilot, "Told the run to stop")
+        await pilot.press("enter")
+        await shows(pilot, "f shows those of others")
+        runner.finish()
+        await shows(pilot, "run fans done")
+        assert "f shows those of others" in frame(app)
+
+
+async def test_only_a_run_that_goes_on_can_be_stopped(
+    starter: Starter, runs: Path
+) -> None:
+    app = application(starter, attach=journals.write(runs, "null"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert "x stop" not in await shows(pilot, "run fans done")
+        await pilot.press("x")
+        await shows(pilot, "No run goes on here.")
 
 
 async def test_ctrl_c_asks_while_a_run_goes_on(starter: Starter, runs: Path) -> None:
