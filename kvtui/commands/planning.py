@@ -188,15 +188,14 @@ def _check_server(store: StorePlan, plan: RunPlan, told: list[str]) -> RunPlan:
     with premises.reached(store, tell) as opened:
         found = markers.look(store, namespace, opened)
     told.append(f"  {visible(store.name)}: {visible(markers.in_words(found))}")
-    warning = markers.eviction_warning(store, found.info)
+    warning = markers.eviction_warning(store, found)
     if warning:
         told.append(f"  warning: {visible(warning)}")
     how = markers.standing(found, store, config.runs_directory())
     if how == "in use" and found.marker is not None:
-        raise UsageError(
-            f"run {found.marker.run} is using {store.name}",
-            hint=f"wait for it, or end it: kvtui stop {found.marker.run}",
-        )
+        run, runner = found.marker.run, found.marker.process_id
+        told_of = markers.in_use(run, store, config.runs_directory(), runner)
+        raise UsageError(told_of.message, hint=told_of.hint)
     if how == "interrupted" and found.keys and found.marker is not None:
         told.append(
             f"  {found.keys:,} keys of the interrupted run {visible(found.marker.run)}"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kvtui.engine.chronicle import Chronicle
+from kvtui.engine.markers import KEEPS_ALL
 from kvtui.engine.messages import EVICTED, Go, Stop, Verify
 from kvtui.engine.trial import Trial, TrialFailed, WorkerProcess
 from kvtui.errors import SnapshotError
@@ -38,10 +39,12 @@ class Conversation:
         *,
         opened: Callable[[], Workload],
         fits: Callable[[StoreInfo], None],
+        disturbed: Callable[[bool], str],
         stopping: Callable[[], bool],
     ) -> None:
         self._chronicle, self._trial, self._server = chronicle, trial, server
         self._opened, self._fits, self._stopping = opened, fits, stopping
+        self._disturbed = disturbed
         self._selector = selectors.DefaultSelector()
         self._stop_by: float | None = None
         for worker in trial.workers:
@@ -58,6 +61,7 @@ class Conversation:
                 raise TrialFailed("a worker was not ready")
             chronicle.seen(trial.number, ready.info)
             self._fits(ready.info)
+            self._check_undisturbed(lossy=True)
             chronicle.phase(trial.number, "measure")
             trial.start_measuring(ready.info.process_id)
             ahead_ns = START_AHEAD_NS * (1 + len(trial.workers))
@@ -81,15 +85,25 @@ class Conversation:
             if measured.stopped or self._stopping():
                 raise Stopped
             if ready.info.keeps:
-                self._verify(store)
+                told = "evicted_keys" in ready.info.details
+                lossy = bool(evicted or measured.figures.get("reconnects"))
+                lossy |= ready.info.eviction not in KEEPS_ALL and not told
+                self._verify(store, lossy=lossy)
         except TrialFailed:
             trial.flush_intervals()
             raise
         finally:
             self._selector.close()
 
-    def _verify(self, store: StorePlan) -> None:
+    def _check_undisturbed(self, *, lossy: bool) -> None:
+        """TrialFailed where it is not the store that is to blame."""
+        why = self._disturbed(lossy)
+        if why:
+            raise TrialFailed(why)
+
+    def _verify(self, store: StorePlan, *, lossy: bool) -> None:
         chronicle, trial = self._chronicle, self._trial
+        self._check_undisturbed(lossy=lossy)
         chronicle.phase(trial.number, "verify")
         trial.phase = "verify"
         path = chronicle.run.records(trial.number)
@@ -107,6 +121,8 @@ class Conversation:
             for worker in trial.workers:
                 worker.send(Verify())
             self._until(lambda: trial.all("verify_finished"))
+            if trial.findings().wrong:
+                self._check_undisturbed(lossy=lossy)
             if trial.keeper is not None:
                 trial.keeper.close()
         except SnapshotError as error:

@@ -12,11 +12,19 @@ _SURELY: Final = 0.85
 """Of an estimated total; the estimate is within a tenth on every data set that it
 was tried on, and keys and the store's own needs come on top."""
 _CLOSE: Final = 0.8
+_PER_RECORD_BYTES: Final = 200
+"""A key and what a store keeps beside it: up to 180 bytes in Redis 7.0."""
+_CONNECTIONS_BYTES: Final = 1_000_000
+_COUNTERS_FACTOR: Final = 2
+"""What counters take of a value's bytes: 2.0 in Redis 7.0, where one record is one
+hash, and more in memcached 1.6."""
 
 
 def check_fit(store: str, room: Room, info: StoreInfo) -> str:
     """A warning where it may become tight, else empty. TrialFailed where the store
-    cannot hold the records."""
+    cannot hold the records. Nothing is known of counters."""
+    if room.counters:
+        return ""
     item, limit = info.item_limit_bytes, info.memory_limit_bytes
     if item is not None and room.largest_bytes > item:
         raise TrialFailed(
@@ -44,6 +52,26 @@ def check_fit(store: str, room: Room, info: StoreInfo) -> str:
             f" {_megabytes(limit)}{others}"
         )
     return ""
+
+
+def spare_others(store: str, room: Room, info: StoreInfo) -> None:
+    """TrialFailed where the store would rather drop keys that are not kvtui's than
+    refuse the records: with all that they take, not only their bytes."""
+    limit = info.memory_limit_bytes
+    if limit is None:
+        return
+    values = room.total_bytes * info.memory_factor
+    values *= _COUNTERS_FACTOR if room.counters else 1
+    needed = int(values) + room.records * _PER_RECORD_BYTES + _CONNECTIONS_BYTES
+    used = info.memory_used_bytes or 0
+    if needed > limit - used:
+        raise TrialFailed(
+            f"{store} has no room for this data set: the records come to about"
+            f" {_megabytes(needed)}, and the server may use {_megabytes(limit)}, of"
+            f" which {_megabytes(used)} are in use: it would drop keys that are not"
+            f" kvtui's (policy {info.eviction})",
+            hint="raise the server's limit, or take fewer profiles with --first",
+        )
 
 
 def _megabytes(number: int) -> str:

@@ -1,7 +1,7 @@
 """What kvtui finds of itself on somebody's server, and what that means.
 
 A run puts a marker under ``kvtui:run:<namespace>``, outside of the keys that it
-counts and wipes: whose run writes there, from which machine, since when.
+counts and wipes: whose run writes there, from which machine and process, since when.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import os
 import socket
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from kvtui.engine import system
 from kvtui.errors import KvtuiError, OperationFailed, RunError
+from kvtui.runs import history
 from kvtui.runs.history import RunDirectory
 from kvtui.runs.plan import StorePlan
 from kvtui.stores import registry as stores
@@ -24,6 +26,7 @@ from kvtui.stores.store import Store, StoreInfo
 
 KEEPS_ALL: Final = ("", "none", "noeviction", "off")
 """Eviction policies under which a full server refuses instead of dropping."""
+_SAME_START_S: Final = 0.05
 CLEAR_HINT: Final = "--overwrite removes these keys and no others"
 
 Standing = Literal["empty", "interrupted", "in use", "left"]
@@ -37,9 +40,34 @@ class Marker(msgspec.Struct, frozen=True):
     machine: str
     """A digest by which a machine knows itself again."""
     started: str
+    """When this was written, UTC."""
     workload: str
     kept: bool = False
     """Whether the records were asked to stay."""
+    process_id: int | None = None
+    """The runner's."""
+    process_started_s: float | None = None
+    """As :func:`~kvtui.engine.system.process_started_s` tells it: a process id alone
+    may be another process's by now."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its runner lives on this machine, whatever its state folder."""
+        if self.process_id is None or self.process_started_s is None:
+            return False  # Of an older version.
+        found = system.process_started_s(self.process_id)
+        return (
+            self.machine == machine()
+            and found is not None
+            and abs(found - self.process_started_s) < _SAME_START_S
+        )
+
+
+class Told(NamedTuple):
+    """A trouble in words, and what to do."""
+
+    message: str
+    hint: str
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -51,6 +79,11 @@ class Found(msgspec.Struct, frozen=True):
     """Whether there is something where the marker belongs."""
     marker: Marker | None = None
     """It, where it can be read."""
+
+    @property
+    def drops_others(self) -> bool:
+        """Whether the server may drop keys that are not kvtui's when it is full."""
+        return self.info.evictable_keys > self.keys + self.marked
 
 
 def marker_key(namespace: str) -> bytes:
@@ -72,18 +105,23 @@ def look(store: StorePlan, namespace: str, opened: Store) -> Found:
     if stores.kind(store.kind).read_only:
         return Found(info)
     keys = opened.count(namespace)
+    marked, marker = read(namespace, opened)
+    return Found(info, keys, marked, marker)
+
+
+def read(namespace: str, opened: Store) -> tuple[bool, Marker | None]:
+    """Whether there is something where the marker belongs, and it, if it is one."""
     try:
         raw = opened.get(marker_key(namespace))
     except OperationFailed as error:
         if error.broken:
             raise
-        return Found(info, keys, marked=True)  # Something of another type.
+        return True, None  # Something of another type.
     if raw is None:
-        return Found(info, keys)
-    marker: Marker | None = None
+        return False, None
     with contextlib.suppress(msgspec.MsgspecError, RecursionError):
-        marker = msgspec.json.decode(raw, type=Marker)
-    return Found(info, keys, marked=True, marker=marker)
+        return True, msgspec.json.decode(raw, type=Marker)
+    return True, None
 
 
 def standing(
@@ -97,14 +135,30 @@ def standing(
     if marker is None:
         return "left" if found.keys or found.marked else "empty"
     ours = marker.machine == machine()
-    if ours and marker.run == own and not marker.kept:
+    # Runs under two state folders may have one name.
+    mine = marker.run == own and marker.process_id in (None, os.getpid())
+    if ours and mine and not marker.kept:
         return "interrupted"
-    run = _run_of(marker, store, runs) if ours else None
+    if marker.goes_on and not marker.kept:
+        return "in use"
+    run = _run_of(marker, store, runs) if ours and marker.run != own else None
     if run is not None and run.goes_on and not marker.kept:
         return "in use"
     if marker.kept or run is None:
         return "left" if found.keys or not marker.kept else "empty"
     return "interrupted"
+
+
+def in_use(run: str, store: StorePlan, runs: Path, process_id: int | None) -> Told:
+    """What to say of a store that a run uses which goes on."""
+    process = f" (process {process_id})" if process_id is not None else ""
+    ending = f"kvtui stop {run}"
+    if process_id is not None and not (runs / run / history.PLAN_NAME).is_file():
+        ending = f"kill {process_id}"  # It is kept under another state folder.
+    return Told(
+        f"{store.name} is in use by run {run}, which goes on{process}",
+        f"wait for it, or end it: {ending}",
+    )
 
 
 def _run_of(marker: Marker, store: StorePlan, runs: Path) -> RunDirectory | None:
@@ -162,13 +216,16 @@ def in_words(found: Found) -> str:
     return ", ".join(words)
 
 
-def eviction_warning(store: StorePlan, info: StoreInfo) -> str:
+def eviction_warning(store: StorePlan, found: Found) -> str:
     """A warning where a server would rather drop records than refuse them."""
+    info = found.info
     if info.eviction in KEEPS_ALL or info.memory_limit_bytes is None:
         return ""
+    others = ", and may drop some that are not kvtui's" if found.drops_others else ""
     return (
         f"{store.name} drops keys (policy {info.eviction}) once it holds"
-        f" {size_words(info.memory_limit_bytes)}: a trial that loses any gets no rank"
+        f" {size_words(info.memory_limit_bytes)}{others}: a trial that loses any gets"
+        " no rank"
     )
 
 

@@ -9,6 +9,7 @@ machine left is cleared, anything else only when that was said.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -17,18 +18,23 @@ from typing import Final
 
 import msgspec
 
+from kvtui.engine import system
+from kvtui.engine.fit import spare_others
 from kvtui.engine.markers import (
     CLEAR_HINT,
     Marker,
     address,
     eviction_warning,
+    in_use,
     left_in_words,
     look,
     machine,
     marker_key,
+    read,
     standing,
 )
-from kvtui.errors import RunError, StoreUnavailable
+from kvtui.errors import KvtuiError, RunError, StoreUnavailable
+from kvtui.jobs.workload import Room
 from kvtui.runs import history
 from kvtui.runs.history import RunDirectory
 from kvtui.runs.plan import StorePlan
@@ -79,7 +85,7 @@ class Premises:
     ) -> None:
         self._store, self._namespace = store, namespace
         self._workload, self._run = workload, run
-        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._marker: Marker | None = None
 
     def claim(self) -> None:
         """Refuse a store that another run uses: both would write the same keys."""
@@ -91,69 +97,119 @@ class Premises:
                 if any(address(each) == ours for each in other.plan().stores):
                     raise self._in_use(other.name)
 
-    def _in_use(self, run: str) -> StoreUnavailable:
-        return StoreUnavailable(
-            f"run {run} is using {self._store.name}",
-            hint=f"wait for it, or end it: kvtui stop {run}",
-        )
+    def _in_use(self, run: str, process_id: int | None = None) -> StoreUnavailable:
+        told = in_use(run, self._store, self._run.path.parent, process_id)
+        return StoreUnavailable(told.message, hint=told.hint)
 
     def enter(
-        self, *, overwrite: bool, tell: Callable[[str, str], None], pause: Pause
+        self,
+        *,
+        overwrite: bool,
+        room: Callable[[], Room | None],
+        tell: Callable[[str, str], None],
+        pause: Pause,
     ) -> None:
         """See what is there, clear what may go, and leave the marker.
 
-        ``tell`` takes a level and a text. Raises StoreUnavailable when somebody's
-        keys are in the way.
+        ``room`` is what the records will take, ``tell`` takes a level and a text.
+        Raises StoreUnavailable when somebody's keys are in the way, and TrialFailed
+        when the server would drop somebody's keys for the records.
         """
         store, namespace = self._store, self._namespace
         with reached(store, lambda text: tell("info", text), pause) as opened:
             found = look(store, namespace, opened)
-            warning = eviction_warning(store, found.info)
+            warning = eviction_warning(store, found)
             if warning:
                 tell("warning", warning)
             if stores.kind(store.kind).read_only:
                 return
             how = standing(found, store, self._run.path.parent, self._run.name)
             if how == "in use" and found.marker is not None:
-                raise self._in_use(found.marker.run)
+                raise self._in_use(found.marker.run, found.marker.process_id)
             if how == "left" and not overwrite:
                 raise StoreUnavailable(
                     left_in_words(found, store, namespace), hint=CLEAR_HINT
                 )
             if found.keys:
                 opened.wipe(namespace)
+                opened.delete(marker_key(namespace))
             if how == "interrupted" and found.keys and found.marker is not None:
                 tell(
                     "info",
                     f"cleared {found.keys:,} keys that the interrupted run"
                     f" {found.marker.run} had left on {store.name}",
                 )
+            if found.keys:
+                found = look(store, namespace, opened)
+            estimate = room() if found.drops_others else None
+            if estimate is not None:
+                spare_others(store.name, estimate, found.info)
             self._mark(opened, kept=False)
 
     def _mark(self, opened: Store, *, kept: bool) -> None:
         """Write the marker, which also proves that the store writes and reads."""
         key = marker_key(self._namespace)
-        value = msgspec.json.encode(
-            Marker(
-                self._run.name,
-                socket.gethostname(),
-                machine(),
-                self._started,
-                self._workload,
-                kept,
-            )
+        process_id = os.getpid()
+        self._marker = Marker(
+            self._run.name,
+            socket.gethostname(),
+            machine(),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            self._workload,
+            kept,
+            process_id,
+            system.process_started_s(process_id),
         )
+        value = msgspec.json.encode(self._marker)
         opened.put(key, value)
         if opened.get(key) != value:
             raise StoreUnavailable(
                 f"{self._store.name} did not keep the first value that was written"
             )
 
+    def disturbed(self, *, lossy: bool) -> str:
+        """Why the records are no longer this run's alone, in words; empty where they
+        are, as far as can be told. ``lossy``: the server may itself have lost the
+        marker, as it may have lost records."""
+        kind = stores.kind(self._store.kind)
+        if self._marker is None or kind.shared_by_threads:
+            return ""  # Not even marked; or its lock keeps everybody out.
+        opened = stores.adapter(self._store.kind)(self._store.settings)
+        try:
+            opened.open()
+            marked, marker = read(self._namespace, opened)
+        except KvtuiError:
+            return ""  # Who verifies will hear of it.
+        finally:
+            opened.close()
+        if marker is not None and marker != self._marker:
+            return self._taken_over(marker)
+        if marker is None and (marked or not lossy):
+            return (
+                f"this run's marker is gone from {self._store.name}: somebody cleared"
+                " this store, or restarted it, in the meantime"
+            )
+        return ""
+
+    def _taken_over(self, by: Marker) -> str:
+        where = "" if by.machine == machine() else f" on {by.host}"
+        return (
+            f"another run ({by.run}{where}) took the keys on {self._store.name} over"
+            " in the meantime"
+        )
+
     def leave(self, *, keep: bool) -> None:
-        """Remove what was written, or say on the marker that it is kept."""
+        """Remove what was written, or say on the marker that it is kept.
+
+        Raises StoreUnavailable where another run has taken the place: what is there
+        is no longer this run's to remove.
+        """
         if stores.kind(self._store.kind).read_only:
             return
         with reached(self._store, lambda _: None) as opened:
+            _, marker = read(self._namespace, opened)
+            if marker is not None and marker != self._marker:
+                raise StoreUnavailable(self._taken_over(marker))
             if keep:
                 self._mark(opened, kept=True)
                 return

@@ -41,6 +41,8 @@ from kvtui.stores.store import StoreInfo
 SPARE_BYTES: Final = 200_000_000
 DEFAULT_TIMEOUT_S: Final = 10.0
 
+_Surroundings = tuple[dict[str, Any], PrivateServer | None, premises.Premises | None]
+
 
 class Runner:
     """One run, from plan to last event."""
@@ -158,8 +160,8 @@ class Runner:
         outcome, reason = "failed", ""
         try:
             self._check_capabilities(store)
-            with self._store_settings(number, store, repeat) as (settings, server):
-                self._carry_out(number, store, settings, server, workers)
+            with self._store_settings(number, store, repeat) as found:
+                self._carry_out(number, store, workers, *found)
             outcome = "done"
         except Stopped:
             outcome, reason = "stopped", "asked to stop"
@@ -203,7 +205,7 @@ class Runner:
     @contextlib.contextmanager
     def _store_settings(
         self, number: int, store: StorePlan, repeat: int
-    ) -> Iterator[tuple[dict[str, Any], PrivateServer | None]]:
+    ) -> Iterator[_Surroundings]:
         """The settings under which workers reach the store; a private server
         around them, or a clean namespace on somebody's server."""
         self._chronicle.phase(number, "connect")
@@ -211,7 +213,7 @@ class Runner:
         if store.private:
             server = private_server(store.kind, directory, store.settings)
             try:
-                yield server.start(), server
+                yield server.start(), server, None
             finally:
                 server.stop()
                 shutil.rmtree(directory, ignore_errors=True)
@@ -221,15 +223,17 @@ class Runner:
             if "directory" in stores.kind(store.kind).settings:
                 settings["directory"] = str(directory)
             try:
-                yield settings, None
+                yield settings, None, None
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
             return
-        with self._as_guest(number, store, repeat):
-            yield settings, None
+        with self._as_guest(number, store, repeat) as stay:
+            yield settings, None, stay
 
     @contextlib.contextmanager
-    def _as_guest(self, number: int, store: StorePlan, repeat: int) -> Iterator[None]:
+    def _as_guest(
+        self, number: int, store: StorePlan, repeat: int
+    ) -> Iterator[premises.Premises]:
         """A stay on somebody's server, which is left as it was found."""
         namespace = self._workload.namespace
         stay = premises.Premises(store, namespace, self._workload.name, self._run)
@@ -238,9 +242,14 @@ class Runner:
             self._chronicle.note(level, text, number)
 
         stay.claim()
-        stay.enter(overwrite=self._plan.clear, tell=tell, pause=self._pause)
+        stay.enter(
+            overwrite=self._plan.clear,
+            room=self._room_needed,
+            tell=tell,
+            pause=self._pause,
+        )
         try:
-            yield
+            yield stay
         finally:
             keep = self._plan.keep and repeat == self._plan.repeat
             if keep and self._stopping:
@@ -261,9 +270,10 @@ class Runner:
         self,
         number: int,
         store: StorePlan,
+        workers: int,
         settings: dict[str, Any],
         server: PrivateServer | None,
-        workers: int,
+        stay: premises.Premises | None,
     ) -> None:
         clients = stores.kind(store.kind).clients
         asked = str(settings.get("client", clients[0]))
@@ -295,6 +305,7 @@ class Runner:
                 trial,
                 server,
                 opened=self._opened,
+                disturbed=lambda lossy: stay.disturbed(lossy=lossy) if stay else "",
                 fits=lambda info: self._check_fit(number, store, info),
                 stopping=lambda: self._stopping,
             ).hold(store)
@@ -304,15 +315,19 @@ class Runner:
             for each in started:
                 each.end()
 
+    def _room_needed(self) -> Room | None:
+        if self._room is None:
+            self._room = self._opened().room()
+        return self._room
+
     def _check_fit(self, trial: int, store: StorePlan, info: StoreInfo) -> None:
         """TrialFailed for a store that cannot hold the records; said when tight."""
         if info.memory_limit_bytes is None and info.item_limit_bytes is None:
             return
-        if self._room is None:
-            self._room = self._opened().room()
-        if self._room is None:
+        room = self._room_needed()
+        if room is None:
             return
-        warning = check_fit(store.name, self._room, info)
+        warning = check_fit(store.name, room, info)
         if warning:
             self._chronicle.note("warning", warning, trial)
 

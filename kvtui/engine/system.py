@@ -117,6 +117,19 @@ def process_cpu_s(process_id: int | None) -> float | None:
     return float(times.user + times.system)
 
 
+def process_started_s(process_id: int) -> float | None:
+    """When a living process was started, in seconds since the machine was, which no
+    change of the clock moves; None where there is none."""
+    try:
+        booted = psutil.boot_time()
+        process = psutil.Process(process_id)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return float(process.create_time() - booted)
+    except (psutil.Error, OSError, ValueError, OverflowError):
+        return None
+
+
 def machine() -> dict[str, str]:
     """The machine in words, for the snapshot."""
     name = os.uname()

@@ -38,6 +38,9 @@ class Room(Struct, frozen=True):
     largest_bytes: int
     """Of the largest value, exactly."""
     largest_name: str
+    counters: bool = False
+    """Whether they are counters, of which each store makes its own: the bytes are
+    those that they would have as values."""
 
 
 class Findings(Struct):

@@ -11,6 +11,7 @@ One operation sends: get → ``GET``; put → ``SET``; add → one pipelined
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import socket
 from typing import Any, ClassVar
 
@@ -178,6 +179,7 @@ class RedisStore(WireStore):
             memory_limit=f"{limit:,} bytes" if limit else "none",
             memory_limit_bytes=limit or None,
             memory_used_bytes=int(found.get("used_memory", 0)) if limit else None,
+            evictable_keys=_evictable(found) if limit else 0,
             eviction=str(found.get("maxmemory_policy", "")),
             process_id=int(found["process_id"]) if local else None,
             details={
@@ -245,6 +247,17 @@ class RedisStore(WireStore):
 
     def _failed(self, error: Exception) -> StoreError:
         return failed(self._where, error)
+
+
+def _evictable(info: dict[str, Any]) -> int:
+    """The keys of all databases, which share one limit, where some may be dropped."""
+    policy = str(info.get("maxmemory_policy", ""))
+    found = [each for name, each in info.items() if re.fullmatch(r"db\d+", name)]
+    found = [each for each in found if isinstance(each, dict)]
+    mortal = "expires" if policy.startswith("volatile") else "keys"
+    if policy in ("", "noeviction") or not any(each[mortal] for each in found):
+        return 0
+    return sum(int(each["keys"]) for each in found)
 
 
 class RedisWire(Wire):

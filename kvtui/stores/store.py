@@ -41,6 +41,12 @@ class StoreInfo(Struct, frozen=True, omit_defaults=True):
     rather drop or refuse records than pass."""
     memory_used_bytes: int | None = None
     """What of that limit is in use already, where there is one."""
+    memory_factor: float = 1.2
+    """How much of that limit a byte of a value takes, near enough. Redis 7.0 took 1.15
+    bytes on the records of 200 to 3,000 profiles, and 170 more a key."""
+    evictable_keys: int = 0
+    """How many keys it holds, whosever, where it may drop some of them rather than
+    refuse a write."""
     item_limit_bytes: int | None = None
     """What one value may take, where the store has a limit."""
     eviction: str = ""

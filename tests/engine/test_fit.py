@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from kvtui.engine.fit import check_fit
+from kvtui.engine.fit import check_fit, spare_others
 from kvtui.engine.trial import TrialFailed
 from kvtui.jobs.workload import Room
 from kvtui.stores.store import StoreInfo
@@ -46,3 +47,26 @@ def test_what_is_in_use_already_counts() -> None:
 
 def test_no_limit_no_word() -> None:
     assert check_fit("x", ROOM, info()) == ""
+
+
+def test_keys_of_others_are_spared_by_what_the_records_really_take() -> None:
+    """Beside their bytes: keys, what a store keeps of each, and what lies idle."""
+    room = Room(8_000, 10_000_000, 44_000, "http://ex.test/popular")
+    used = 10_000_000
+    enough = info(memory_limit_bytes=25_000_000, memory_used_bytes=used)
+    spare_others("x", room, enough)
+    tight = info(memory_limit_bytes=22_000_000, memory_used_bytes=used)
+    with pytest.raises(TrialFailed) as caught:
+        spare_others("x", room, tight)
+    for words in ("about 14.6 MB", "22.0 MB", "10.0 MB are in use", "not kvtui's"):
+        assert words in caught.value.message
+    with pytest.raises(TrialFailed):
+        spare_others("x", msgspec.structs.replace(room, counters=True), enough)
+    with pytest.raises(TrialFailed):
+        spare_others("x", room, msgspec.structs.replace(enough, memory_factor=2.4))
+    spare_others("x", room, info())
+
+
+def test_nothing_is_said_of_what_counters_fit_into() -> None:
+    room = msgspec.structs.replace(ROOM, counters=True)
+    assert check_fit("x", room, info(memory_limit_bytes=64_000_000)) == ""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,18 +20,20 @@ import redis
 from kvtui import config
 from kvtui.commands import planning
 from kvtui.commands import run as command
-from kvtui.engine import markers, premises
+from kvtui.engine import markers, premises, system
 from kvtui.errors import StoreUnavailable, UsageError
+from kvtui.jobs.fans.workload import FansWorkload
 from kvtui.runs import history
 from kvtui.runs.plan import RunPlan, StorePlan, WorkloadPlan
 from kvtui.runs.state import TrialState
 from kvtui.stores import registry
 from kvtui.stores.redis import RedisStore
-from kvtui.stores.servers import PrivateServer
+from kvtui.stores.servers import PrivateServer, private_server
 from kvtui.stores.store import StoreInfo
 from tests.conftest import Servers, require_server
 from tests.engine.inside import Stage, stage
 from tests.stores.fakes import Fake
+from tests.waiting import until
 
 __all__ = ["stage"]
 
@@ -200,8 +204,163 @@ def test_another_run_is_told_by_its_marker_also_under_another_name(
 
     stage.step_in({5: ask})
     assert only(stage, plan(data, store)).kept_everything
-    # Under another name it is not proved to be that run, so it is asked about.
-    assert found == [("in use", "left")]
+    assert found == [("in use", "in use")]
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[dict[str, Any]]:
+    """A marker's words on a runner that lives, under another state folder."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1) as runner:
+        yield {
+            "process_id": runner.pid,
+            "process_started_s": system.process_started_s(runner.pid),
+        }
+        runner.kill()
+
+
+@pytest.mark.parametrize("clear", [False, True])
+def test_a_run_under_another_state_folder_is_left_alone(
+    stage: Stage,
+    mine: Any,
+    store: StorePlan,
+    data: Path,
+    elsewhere: dict[str, Any],
+    clear: bool,
+) -> None:
+    """Also with --overwrite: its keys are being written."""
+    mine.set("kvtui:fans:x", "its")
+    left = marker("20260102T030405Z-fans", **elsewhere)
+    mine.set(MARKER, left)
+    with pytest.raises(UsageError, match="in use by run 20260102T030405Z") as caught:
+        command.check(plan(data, store, clear=clear))
+    assert caught.value.hint is not None
+    assert f"kill {elsewhere['process_id']}" in caught.value.hint
+    trial = only(stage, plan(data, store, clear=clear))
+    assert trial.outcome == "failed"
+    assert f"goes on (process {elsewhere['process_id']})" in trial.reason
+    assert mine.get("kvtui:fans:x") == b"its"
+    assert mine.get(MARKER) == left
+
+
+def test_a_process_of_the_same_number_is_not_the_run(
+    mine: Any, store: StorePlan, data: Path, elsewhere: dict[str, Any]
+) -> None:
+    def standing(**more: Any) -> str:
+        told = {**elsewhere, **more}
+        left = msgspec.json.decode(marker("r", **told), type=markers.Marker)
+        found = markers.Found(StoreInfo("", "", "", ""), 3, True, left)
+        return markers.standing(found, store, config.runs_directory(), "r")
+
+    assert standing() == "in use"  # Though its name is that of the run that asks.
+    began = elsewhere["process_started_s"]
+    assert standing(process_started_s=began - 60) == "left"
+    assert standing(process_id=2**22 + 1) == "left"
+    assert standing(machine="another") == "left"
+    assert standing(kept=True) == "left"
+    assert standing(process_id=None, process_started_s=None) == "interrupted"
+
+
+def test_a_process_that_has_ended_is_not_living() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        # Ended, and nobody has asked for it yet.
+        until(lambda: system.process_started_s(ended.pid) is None, "it has ended")
+    assert system.process_started_s(ended.pid) is None
+    assert system.process_started_s(os.getpid()) is not None
+
+
+def test_a_marker_of_an_older_version_is_read(
+    stage: Stage, mine: Any, store: StorePlan, data: Path
+) -> None:
+    told = json.loads(marker(interrupted(plan(data, store))))
+    del told["process_id"], told["process_started_s"]
+    mine.set(MARKER, json.dumps(told))
+    mine.set("kvtui:fans:x", "old")
+    assert only(stage, plan(data, store)).kept_everything
+    assert any("interrupted run" in text for text in notes(stage))
+
+
+def test_a_run_whose_keys_another_takes_over_blames_no_store(
+    stage: Stage, mine: Any, store: StorePlan, data: Path
+) -> None:
+    its = marker("20260102T030405Z-fans", machine="another", host="elsewhere")
+
+    def take_over() -> None:
+        for key in mine.keys("kvtui:*"):
+            mine.delete(key)
+        mine.set(MARKER, its)
+        mine.set("kvtui:fans:its", "value")
+
+    stage.step_in({9: take_over})
+    trial = only(stage, plan(data, store))
+    assert trial.outcome == "failed"
+    assert "another run (20260102T030405Z-fans on elsewhere) took" in trial.reason
+    assert trial.verified is None
+    # And what is there now is not this run's to remove.
+    assert mine.get(MARKER) == its
+    assert mine.get("kvtui:fans:its") == b"value"
+    assert any("may be left" in text for text in notes(stage))
+
+
+def test_two_runs_that_begin_at_once_do_not_both_write(
+    stage: Stage, mine: Any, store: StorePlan, data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    its = marker("20260102T030405Z-fans", machine="another", host="elsewhere")
+    made = premises.Premises.enter
+
+    def entering(stay: premises.Premises, **how: Any) -> None:
+        made(stay, **how)
+        mine.set(MARKER, its)
+
+    monkeypatch.setattr(premises.Premises, "enter", entering)
+    trial = only(stage, plan(data, store))
+    assert "another run" in trial.reason
+    assert trial.measured is None
+    assert mine.keys() == [MARKER]
+
+
+def test_a_store_that_somebody_clears_is_not_blamed(
+    stage: Stage, mine: Any, store: StorePlan, data: Path
+) -> None:
+    stage.step_in({9: mine.flushall})
+    trial = only(stage, plan(data, store))
+    assert trial.outcome == "failed"
+    assert "marker is gone" in trial.reason
+    assert "somebody cleared this store" in trial.reason
+    assert trial.verified is None
+    assert mine.keys() == []
+
+
+def test_a_store_that_is_cleared_while_it_is_verified_is_not_blamed(
+    stage: Stage, mine: Any, store: StorePlan, data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    made = FansWorkload.verifiers
+
+    def verifiers(workload: FansWorkload, keep: Any) -> Any:
+        mine.flushall()
+        return made(workload, keep)
+
+    monkeypatch.setattr(FansWorkload, "verifiers", verifiers)
+    trial = only(stage, plan(data, store))
+    assert "somebody cleared this store" in trial.reason
+    assert trial.verified is None
+
+
+def test_what_the_store_itself_loses_is_its_own_fault(
+    stage: Stage, mine: Any, store: StorePlan, data: Path
+) -> None:
+    """Its marker stands: the records are this run's alone."""
+
+    def lose() -> None:
+        for key in mine.keys("kvtui:fans:*"):
+            mine.delete(key)
+
+    stage.step_in({9: lose})
+    trial = only(stage, plan(data, store))
+    assert trial.outcome == "done"
+    assert trial.verified is not None
+    assert trial.verified.wrong > 0
 
 
 def test_kept_records_are_marked_as_kept(
@@ -250,6 +409,79 @@ def test_a_policy_that_drops_is_warned_of_before_the_clock_runs(
     checked = command.check(plan(data, store))
     assert any("50 MB" in line and "free" in line for line in checked.found)
     assert any("warning: mine drops keys" in line for line in checked.found)
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    """Records that come to 3 MB."""
+    path = tmp_path / "wide.tsv"
+    path.write_text("".join(f"own{n}\t{'x' * 500}{n}\n" for n in range(2500)))
+    return path
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl", "noeviction"])
+@pytest.mark.parametrize("clear", [False, True])
+def test_keys_of_others_are_not_put_at_risk(
+    stage: Stage, mine: Any, store: StorePlan, wide: Path, policy: str, clear: bool
+) -> None:
+    """What does not fit into what is free is refused before the first write, and
+    --overwrite, which is about kvtui's own keys, changes nothing in that."""
+    for number in range(1000):
+        mine.set(f"shop:order:{number}", "x" * 2000, ex=86_400 if number else None)
+    if clear:
+        mine.set("kvtui:fans:x", "old")
+    mine.config_set("maxmemory", int(mine.info("memory")["used_memory"]) + 3_000_000)
+    mine.config_set("maxmemory-policy", policy)
+    trial = only(stage, plan(wide, store, clear=clear))
+    if policy == "noeviction":
+        assert "not kvtui's" not in trial.reason
+    else:
+        assert trial.outcome == "failed"
+        assert "it would drop keys that are not kvtui's" in trial.reason
+        assert "are in use" in trial.reason
+        assert trial.measured is None
+        assert trial.seen is None
+    assert mine.dbsize() == 1000
+    assert mine.get(MARKER) is None
+
+
+def test_a_server_with_room_is_used_and_the_risk_said(
+    stage: Stage, mine: Any, store: StorePlan, wide: Path
+) -> None:
+    mine.set("shop:order:1", "x")
+    mine.config_set("maxmemory", int(mine.info("memory")["used_memory"]) + 30_000_000)
+    mine.config_set("maxmemory-policy", "allkeys-lru")
+    checked = command.check(plan(wide, store))
+    trial = only(stage, plan(wide, store))
+    assert trial.kept_everything, trial.reason
+    for told in (checked.found, notes(stage)):
+        assert any("may drop some that are not kvtui's" in text for text in told)
+    assert mine.keys() == [b"shop:order:1"]
+
+
+@pytest.mark.parametrize("mode", ["record", "native"])
+def test_items_of_others_in_memcached_are_not_put_at_risk(
+    stage: Stage, tmp_path: Path, wide: Path, mode: str
+) -> None:
+    require_server("memcached")
+    asked_for = {"transport": "unix", "memory": "8MB"}
+    server = private_server("memcached", tmp_path / "own", asked_for)
+    settings = server.start()
+    stranger = registry.adapter("memcached")(settings)
+    stranger.open()
+    try:
+        for number in range(4000):
+            stranger.put(b"shop:%d" % number, b"x" * 1000)
+        given = WorkloadPlan("fans", {"data": str(wide), "mode": mode})
+        own = StorePlan("mine", "memcached", settings)
+        trial = only(stage, RunPlan(given, (own,), clients=2))
+        assert "it would drop keys that are not kvtui's" in trial.reason
+        assert trial.measured is None
+        assert stranger.info().evictable_keys == 4000
+        assert stranger.info().details["evicted_keys"] == "0"
+    finally:
+        stranger.close()
+        server.stop()
 
 
 def test_any_eviction_makes_the_result_invalid(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -96,10 +97,10 @@ class FansWorkload(Workload):
         return frozenset({"add"}) if self.parameters.mode == "native" else frozenset()
 
     def room(self) -> Room | None:
-        """What the records come to; of native counters each store makes its own."""
-        if self.parameters.mode == "native":
-            return None
-        return room.estimate(self._dataset)
+        """What the records come to."""
+        found = room.estimate(self._dataset)
+        counters = self.parameters.mode == "native"
+        return msgspec.structs.replace(found, counters=counters)
 
     def load(self, mine: Sequence[int], clients: int, *, keeps: bool) -> None:
         """Find the updates of each client, in file order."""

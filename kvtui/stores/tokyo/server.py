@@ -52,6 +52,7 @@ def described(
         memory_limit=limit,
         memory_limit_bytes=limit_bytes,
         memory_used_bytes=None if limit_bytes is None else _whole(stat.get("size")),
+        evictable_keys=(_whole(stat.get("rnum")) or 0) if limits else 0,
         item_limit_bytes=ARGUMENT_LIMIT_BYTES,
         eviction=f"the oldest beyond {limit}" if limits else limit,
         compression=_compression(engine, options, database),
