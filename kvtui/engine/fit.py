@@ -66,7 +66,7 @@ def spare_others(store: str, room: Room, info: StoreInfo) -> None:
     used = info.memory_used_bytes or 0
     if needed > limit - used:
         raise TrialFailed(
-            f"{store} has no room for this data set: the records come to about"
+            f"{store} has no room for this data set: the records would take about"
             f" {_megabytes(needed)}, and the server may use {_megabytes(limit)}, of"
             f" which {_megabytes(used)} are in use: it would drop keys that are not"
             f" kvtui's (policy {info.eviction})",
