@@ -19,6 +19,10 @@ from kvtui.stores.store import StoreInfo
 EVICTED: Final = "evicted keys"
 """The figure that says how many records a server dropped for want of memory."""
 
+RETRIES: Final = "retries after conflicts"
+"""The figure that says how often a store undid a change for another client's, and it
+was made anew within its operation."""
+
 
 class WorkerPlan(Struct, frozen=True, tag=True):
     """A worker's share of a trial; the first thing it is told."""

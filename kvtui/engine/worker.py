@@ -28,6 +28,7 @@ from kvtui.engine.channel import Receiver, Sender
 from kvtui.engine.control import Control
 from kvtui.engine.messages import (
     EVICTED,
+    RETRIES,
     FaultSeen,
     Finish,
     Go,
@@ -95,8 +96,11 @@ def work(orders: Orders, emit: Emit) -> None:
         while True:
             match orders.next():
                 case Go() as go:
+                    retried = target.retries
                     part = _measure(plan, workload, target, orders.control, emit, go)
                     _count_evicted(part, info, target)
+                    if target.retries > retried:
+                        part.figures[RETRIES] = target.retries - retried
                     emit(part)
                 case Verify():
                     _verify(workload, target, emit)
@@ -151,6 +155,11 @@ class _Target:
                 store.open()
                 opened.callback(store.close)
                 self._stores.append(store)
+
+    @property
+    def retries(self) -> int:
+        """Changes made anew within their operations, by all clients of this worker."""
+        return sum(each.retries for each in {self.admin, *self._stores})
 
     def run(
         self, clients: list[Client], recorder: Recorder, control: Control

@@ -74,6 +74,13 @@ class Store(ABC):
     """Connections that the server closed between two operations, and that were made
     anew in silence, by the methods of this object."""
 
+    @property
+    def retries(self) -> int:
+        """How often a change was made anew within its operation, because the store
+        had undone it for somebody else's: a deadlock, a write conflict. By the
+        methods of this object, and over the connections it made for the wire."""
+        return 0
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import psutil
@@ -22,6 +22,9 @@ import pymysql
 import pytest
 
 from kvtui.errors import KvtuiError, OperationFailed, StoreUnavailable
+from kvtui.runs import snapshot
+from kvtui.runs.plan import RunPlan, StorePlan, WorkloadPlan
+from kvtui.stores.mysql.statements import rows
 from kvtui.stores.mysql.status import durability
 from kvtui.stores.mysql.store import MySqlStore
 from kvtui.stores.operations import Add, Counts, Delete, Get, Operation, Put, key
@@ -29,8 +32,11 @@ from kvtui.stores.servers import PrivateServer, private_server
 from kvtui.stores.servers import mysql as server_module
 from kvtui.stores.servers.mysql import MySqlServer
 from tests.conftest import Servers, require_server
+from tests.engine.inside import Stage, stage
 from tests.stores.talking import Calls, OnTheWire
 from tests.waiting import until
+
+__all__ = ["stage"]
 
 Talker = Callable[[dict[str, Any]], Calls]
 CONNECTIONS = 12
@@ -50,6 +56,7 @@ class Careless(MySqlServer):
             "--autocommit=0",
             "--character-set-server=latin1",
             f"--max-connections={CONNECTIONS}",
+            "--innodb-lock-wait-timeout=1",
         ]
 
 
@@ -337,6 +344,113 @@ def test_many_clients_add_to_the_same_counters_in_any_order(
                 wanted[b"%d" % name] = wanted.get(b"%d" % name, 0) + 1
     assert clients[0].ask(Counts(b"kvtui:test:hot")) == wanted
     assert clients[0].ask(Delete(b"kvtui:test:hot")) is True
+
+
+@pytest.fixture
+def retried(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """Set when a statement is made again."""
+    told, count = Event(), MySqlStore._retried
+
+    def noted(store: MySqlStore) -> None:
+        count(store)
+        told.set()
+
+    monkeypatch.setattr(MySqlStore, "_retried", noted)
+    return told
+
+
+@contextlib.contextmanager
+def locked(server: PrivateServer, table: str) -> Iterator[Any]:
+    """A stranger who holds every row of a table until he commits."""
+    with raw(server) as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute(f"SELECT * FROM kvtui.{table} FOR UPDATE")
+        yield cursor
+
+
+def test_a_deadlock_is_counted_by_the_one_who_tries_again(
+    talker: Talker, usual: PrivateServer, retried: Event
+) -> None:
+    """035: with another transaction, which the server lets win as it changed more."""
+    client, where = talker(usual.connect_settings()), b"kvtui:test:meet"
+    first, second = (each for each, _, _ in rows([(b"a", 1), (b"b", 1)]))
+    others = [(b"%d" % n, 1) for n in range(50)]
+    client.ask(Add(where, (*others, (b"a", 1), (b"b", 1))))
+    one = "UPDATE kvtui.kvtui_counters SET n = n + 1 WHERE k = %s AND d = %s"
+    with raw(usual) as stranger, raw(usual) as watching, ThreadPoolExecutor(1) as pool:
+
+        def waits() -> bool:
+            watching.execute("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")
+            return int(watching.fetchone()[1]) > 0
+
+        stranger.execute("BEGIN")
+        for digest, _, _ in rows(others):
+            stranger.execute(one, (where, digest))
+        stranger.execute(one, (where, second))
+        asked = pool.submit(client.ask, Add(where, ((b"a", 10), (b"b", 10))))
+        until(waits, "the client waits for the second row")
+        stranger.execute(one, (where, first))
+        assert retried.wait(30)
+        stranger.execute("COMMIT")
+        assert asked.result(30) is None
+    assert client.store.retries == 1
+    found = client.ask(Counts(where))
+    assert (found[b"a"], found[b"b"]) == (12, 12)
+    assert client.ask(Delete(where)) is True
+
+
+@pytest.mark.parametrize("kind", ["put", "add", "delete"])
+def test_a_change_that_waited_too_long_for_a_lock_is_made_again(
+    talker: Talker, careless: PrivateServer, retried: Event, kind: str
+) -> None:
+    """035: whatever it changes; nothing lost, nothing twice, and counted."""
+    client, where = talker(careless.connect_settings()), b"kvtui:test:waits"
+    client.ask(Put(where, b"before"))
+    client.ask(Add(where, ((b"n", 1),)))
+    change = {"put": Put(where, b"x"), "add": Add(where, ((b"n", 1),))}
+    table = "kvtui_values" if kind == "put" else "kvtui_counters"
+    with locked(careless, table) as stranger, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(client.ask, change.get(kind, Delete(where)))
+        assert retried.wait(30)
+        stranger.execute("COMMIT")
+        assert asked.result(30) is (True if kind == "delete" else None)
+    assert client.store.retries >= 1
+    there = kind != "delete"
+    value = b"x" if kind == "put" else b"before"
+    assert client.ask(Get(where)) == (value if there else None)
+    counter = {b"n": 2 if kind == "add" else 1}
+    assert client.ask(Counts(where)) == (counter if there else None)
+    client.ask(Delete(where))
+
+
+@pytest.mark.parametrize("client", ["wire", "driver"])
+def test_what_a_run_had_to_try_again_is_in_its_figures(
+    stage: Stage, careless: PrivateServer, retried: Event, tmp_path: Path, client: str
+) -> None:
+    """034, 035: counted and reported, within the operation's time; totals right."""
+    data = tmp_path / "people.jsonl"
+    data.write_text('{"pages": ["a", "b"]}\n' * 30)
+    opened = contextlib.ExitStack()
+
+    def let_go(stranger: Any) -> None:
+        retried.wait(30)
+        stranger.execute("COMMIT")
+
+    def lock() -> None:
+        stranger = opened.enter_context(locked(careless, "kvtui_counters"))
+        waiting = Thread(target=let_go, args=(stranger,))
+        waiting.start()
+        opened.callback(waiting.join)
+
+    stage.step_in({20: lock})
+    store = StorePlan("mine", "mysql", careless.connect_settings() | {"client": client})
+    workload = WorkloadPlan("fans", {"data": str(data), "mode": "native"})
+    with opened:
+        run = stage.carry_out(RunPlan(workload, (store,), clients=1))
+    (trial,) = snapshot.read(run.snapshot).trials
+    assert (trial.outcome, trial.ranked, trial.failed) == ("done", True, 0)
+    assert trial.figures["retries after conflicts"] >= 1
+    assert (trial.operations["add"].latency.max_ns or 0) > 900_000_000
 
 
 def test_a_counter_that_overflows_is_a_failure_and_nothing_is_changed(

@@ -28,10 +28,10 @@ NO_SPACE = b"\xff\x5a\x04#HY000The table is full"
 FAREWELL = b"\xff\x87\x07#70100Connection was killed"
 
 
-def wire(limit: int = LIMIT) -> MySqlWire:
+def wire(limit: int = LIMIT, retried: Callable[[], None] = lambda: None) -> MySqlWire:
     """A connection whose statements are prepared."""
     prepared = [Prepared(number, 1, 1) for number in range(1, len(STATEMENTS) + 1)]
-    return MySqlWire("here", prepared, limit)
+    return MySqlWire("here", prepared, limit, retried)
 
 
 def reply(*payloads: bytes, first: int = 1) -> bytes:
@@ -217,7 +217,8 @@ def test_a_farewell_is_a_lost_connection_with_its_reason(
 def test_a_deadlock_is_tried_again_and_not_for_ever() -> None:
     """035: the whole statement again, within the same operation."""
     done = reply(b"\x00\x02\x00\x02\x00\x00\x00")
-    made = wire()
+    retried: list[None] = []
+    made = wire(retried=lambda: retried.append(None))
     made.encode(ADD)
     made.feed(PREPARED)
     first = made.more
@@ -226,11 +227,47 @@ def test_a_deadlock_is_tried_again_and_not_for_ever() -> None:
         assert made.feed(reply(DEADLOCK)) is PENDING
         assert made.more == first
     assert made.feed(done) is None
+    assert len(retried) == sql.TRIES - 1
     with pytest.raises(OperationFailed) as caught:
         ask(made, ADD, *[reply(DEADLOCK)] * sql.TRIES)
     assert "1213" in caught.value.message
     assert not caught.value.broken
+    assert len(retried) == 2 * (sql.TRIES - 1)
     assert ask(made, GET, table()) is None
+
+
+@pytest.mark.parametrize("value", [b"x", b"x" * LONGEST])
+def test_a_write_that_was_undone_is_made_again_and_not_for_ever(value: bytes) -> None:
+    """035: as often for a put; after a deadlock, and nothing but a deadlock."""
+    retried: list[None] = []
+    made = wire(LONGEST + 1000, retried=lambda: retried.append(None))
+    put = Put(b"k", value)
+    first = made.encode(put)
+    deadlock = reply(DEADLOCK, first=packets.packets_of(len(value) + 100))
+    for number in range(1, sql.TRIES):
+        assert made.feed(deadlock) is PENDING
+        assert made.more == first
+        assert len(retried) == number
+        made.more = b""
+    with pytest.raises(OperationFailed) as caught:
+        made.feed(deadlock)
+    assert "1213" in caught.value.message
+    assert not caught.value.broken
+    full = reply(NO_SPACE, first=packets.packets_of(len(value) + 100))
+    with pytest.raises(OperationFailed, match="full"):
+        ask(made, put, full)
+    with pytest.raises(OperationFailed, match="Deadlock"):
+        ask(made, GET, reply(DEADLOCK))
+    assert len(retried) == sql.TRIES - 1
+
+
+def test_a_removal_that_was_undone_is_made_again() -> None:
+    """035: the statement that was undone, and not the one before it."""
+    retried: list[None] = []
+    made = wire(retried=lambda: retried.append(None))
+    replies = [DEADLOCK, OK_ONE, DEADLOCK, OK_NONE]
+    assert ask(made, Delete(b"k"), *map(reply, replies)) is True
+    assert len(retried) == 2
 
 
 def test_a_request_over_the_limit_is_never_sent() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, TypeAlias
 
 from kvtui.stores.mysql import packets
@@ -35,9 +35,10 @@ types and its part of the null bitmap."""
 class Adds:
     """The statements that add, of one connection; each prepared when first needed."""
 
-    def __init__(self, where: str, limit: int) -> None:
+    def __init__(self, where: str, limit: int, retried: Callable[[], None]) -> None:
         self._where = where
         self._limit = limit
+        self._retried = retried
         self._heads: dict[int, bytes] = {}
 
     def checked(self, key: bytes, counts: Sequence[tuple[bytes, int]]) -> list[sql.Row]:
@@ -81,15 +82,29 @@ class Adds:
             nothing = (key, b"\x14", digest, packets.length_coded(name), bytes(8))
             parts += nothing * (size - len(batch))
         request = b"".join(parts)
-        for _ in range(sql.TRIES):
-            answer = yield request
-            if not isinstance(answer, Refusal) or answer.number not in TRY_AGAIN:
-                break
+        answer = yield from until_done(request, self._retried)
         if not isinstance(answer, int):
             raise not_done(self._where, answer)
         if answer < len(batch):
             raise broken_protocol(f"{answer} of {len(batch)} counters were changed")
         return None
+
+
+def until_done(
+    request: bytes, retried: Callable[[], None]
+) -> Generator[bytes, Answer, Answer]:
+    """Ask it, again where the server undid all of it; ``retried`` hears of that."""
+    for _ in range(sql.TRIES - 1):
+        answer = yield request
+        if not undone(answer):
+            return answer
+        retried()
+    return (yield request)
+
+
+def undone(answer: Answer) -> bool:
+    """Whether a statement was undone for somebody else's, and may be asked again."""
+    return isinstance(answer, Refusal) and answer.number in TRY_AGAIN
 
 
 def filled_up(rows: int) -> int:

@@ -37,8 +37,8 @@ COLUMNS: Final = {
 """The key is at most 250 bytes, within the index limit of every row format."""
 
 TRIES: Final = 10
-"""How often one ``add`` is tried when the server undid it for a deadlock. All tries
-are one operation with one latency; the server itself counts its deadlocks."""
+"""How often a statement is tried when the server undid it for a deadlock. All tries
+are one operation with one latency, and those after the first are counted."""
 
 MOST_ROWS: Final = 1024
 """In one statement; a statement takes 65,535 parameters."""

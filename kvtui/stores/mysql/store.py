@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 import pymysql
@@ -60,6 +60,15 @@ class MySqlStore(WireStore):
         self._limit = 0
         """max_allowed_packet."""
         self._limit_of_clients = ""
+        self._retries = 0
+
+    @property
+    def retries(self) -> int:
+        """After a deadlock."""
+        return self._retries
+
+    def _retried(self) -> None:
+        self._retries += 1
 
     def open(self) -> None:
         """Connect, and make kvtui's tables where they are missing."""
@@ -116,7 +125,7 @@ class MySqlStore(WireStore):
         taken: socket.socket = made
         connection._rfile.close()
         connection._sock = connection._rfile = None
-        return taken, MySqlWire(self._where, prepared, self._limit)
+        return taken, MySqlWire(self._where, prepared, self._limit, self._retried)
 
     def get(self, key: bytes) -> bytes | None:
         """SELECT."""
@@ -137,21 +146,15 @@ class MySqlStore(WireStore):
         size = 2 * (len(key) + len(value)) + _TEXT_BYTES  # PyMySQL writes it in hex
         if size >= self._limit:
             raise sql.too_large(self._where, size, self._limit)
-        try:
-            changed = cursor.execute(_PUT, (key, value))
-        except Exception as error:
-            raise failed(self._where, error) from None
+        changed = self._until_done(cursor, _PUT, (key, value))
         if changed not in (1, 2):
             raise self._lied(f"a write was answered with {changed} rows")
 
     def delete(self, key: bytes) -> bool:
         """DELETE, value and counters."""
         cursor = self._cursor or self._again()
-        try:
-            values = cursor.execute(_DELETE_VALUE, (key,))
-            counters = cursor.execute(_DELETE_COUNTERS, (key,))
-        except Exception as error:
-            raise failed(self._where, error) from None
+        values = self._until_done(cursor, _DELETE_VALUE, (key,))
+        counters = self._until_done(cursor, _DELETE_COUNTERS, (key,))
         return bool(values or counters)
 
     def add(self, key: bytes, counts: tuple[tuple[bytes, int], ...]) -> None:
@@ -172,15 +175,16 @@ class MySqlStore(WireStore):
             if changed < len(batch):
                 raise self._lied(f"{changed} of {len(batch)} counters were changed")
 
-    def _until_done(self, cursor: Any, statement: str, given: list[Any]) -> int:
+    def _until_done(self, cursor: Any, statement: str, given: Sequence[Any]) -> int:
         """Execute it, again after a deadlock: the server undid all of it. Clients
-        that add to the same rows meet in one; see TRIES."""
+        that change the same rows meet in one; see TRIES."""
         for left in range(sql.TRIES - 1, -1, -1):
             try:
                 return int(cursor.execute(statement, given))
             except pymysql.err.MySQLError as error:
-                if not left or error.args[0] not in TRY_AGAIN:
+                if not left or not TRY_AGAIN.intersection(error.args[:1]):
                     raise failed(self._where, error) from None
+                self._retried()
             except Exception as error:
                 raise failed(self._where, error) from None
         raise AssertionError("the last try returns or raises")

@@ -3,8 +3,8 @@
 PyMySQL has connected and logged in; the statements have been prepared on the same
 connection by :func:`prepare`. From then on an operation is one COM_STMT_EXECUTE,
 answered by an OK packet or by rows. ``add`` prepares what it needs when it first
-needs it, and tries again after a deadlock. See :mod:`kvtui.stores.mysql.packets` for
-where the facts come from.
+needs it; a change is tried again after a deadlock. See
+:mod:`kvtui.stores.mysql.packets` for where the facts come from.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kvtui.stores.mysql import packets
 from kvtui.stores.mysql import statements as sql
-from kvtui.stores.mysql.adds import Adds, Plan
+from kvtui.stores.mysql.adds import Adds, Plan, undone, until_done
 from kvtui.stores.mysql.answers import Answer, Answering, Rows, fields
 from kvtui.stores.mysql.errors import server_error
 from kvtui.stores.mysql.packets import Packets, Prepared, Refusal, broken_protocol
@@ -60,12 +60,23 @@ STATEMENTS: Final = (
 
 
 class MySqlWire(Wire):
-    """COM_STMT_EXECUTE for one connection, one operation at a time."""
+    """COM_STMT_EXECUTE for one connection, one operation at a time.
 
-    def __init__(self, where: str, prepared: Sequence[Prepared], limit: int) -> None:
+    ``retried`` is called for each try after the first, see TRIES.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        prepared: Sequence[Prepared],
+        limit: int,
+        retried: Callable[[], None],
+    ) -> None:
         self._where = where
         self._limit = limit
         """max_allowed_packet: a payload must be shorter."""
+        self._retried = retried
+        self._writing, self._tries_left = b"", 0
         self._packets = Packets()
         self._answering: Answering | None = None
         """What has come of an answer, but for one that comes at once and is usual."""
@@ -84,7 +95,7 @@ class MySqlWire(Wire):
             head(numbers[text]) + bound(BLOB)
             for text in (sql.COUNTS, sql.DELETE_VALUE, sql.DELETE_COUNTERS)
         )
-        self._adds = Adds(where, limit)
+        self._adds = Adds(where, limit, retried)
         self._one_value = b""
         """What comes before the row in every answer to a get, once it was seen."""
 
@@ -111,11 +122,13 @@ class MySqlWire(Wire):
             return self._framed(self._get + packets.length_coded(key))
         if isinstance(operation, Put):
             self._convert = _stored
-            return self._framed(
+            self._tries_left = sql.TRIES - 1
+            self._writing = (
                 self._put
                 + packets.length_coded(key)
                 + packets.length_coded(operation.value)
             )
+            return self._framed(self._writing)
         if isinstance(operation, Counts):
             self._convert = _counters
             return self._framed(self._counts + packets.length_coded(key))
@@ -169,6 +182,11 @@ class MySqlWire(Wire):
         if plan is not None:
             return self._continue(plan, answer)
         if isinstance(answer, Refusal):
+            if self._convert is _stored and self._tries_left and undone(answer):
+                self._tries_left -= 1
+                self._retried()
+                self.more = self._framed(self._writing)
+                return PENDING
             raise server_error(self._where, answer.number, answer.text)
         if self._convert is _value and fresh and len(payloads) == _WITH_VALUE:
             self._learn(data)
@@ -213,7 +231,8 @@ class MySqlWire(Wire):
     def _deleting(self, key: bytes) -> Plan:
         there = False
         for start in (self._delete_value, self._delete_counters):
-            answer = yield start + packets.length_coded(key)
+            request = start + packets.length_coded(key)
+            answer = yield from until_done(request, self._retried)
             if not isinstance(answer, int):
                 raise not_done(self._where, answer)
             there = there or answer > 0

@@ -46,6 +46,11 @@ class WiredTigerStore(Store):
         super().__init__(settings)
         self._at = Connection(settings)
 
+    @property
+    def retries(self) -> int:
+        """After another transaction's change of the same row."""
+        return self._at.conflicts
+
     def open(self) -> None:
         """Open, creating the directory. Refuses a second handle in this process."""
         self._at.open()
@@ -167,7 +172,6 @@ class WiredTigerStore(Store):
                 "build": build,
                 "layout": table.layout,
                 "checkpoints": library.CHECKPOINT_WORDS,
-                "conflicts": str(at.conflicts),
             },
         )
 
