@@ -17,6 +17,30 @@ from tests.stores.pages import GOOD, Pages
 LIMITED = "ulimit -n 64; exec {python} -m kvtui run http"
 
 
+ALONE = ("unshare", "--map-root-user", "--net")
+SCARCE = """
+import subprocess, sys
+from pathlib import Path
+from kvtui import config
+from tests.stores import pages
+from tests.waiting import until
+net = Path("/proc/sys/net/ipv4")
+(net / "tcp_tw_reuse").write_text("0")
+(net / "ip_local_port_range").write_text("41000 41019")
+def told():
+    for journal in config.runs_directory().glob("*/journal.jsonl"):
+        return b'"kind":"local ports"' in journal.read_bytes()
+with pages.Pages(pages.saying(pages.GOOD), transport="tcp") as fake:
+    store = f"http:host=127.0.0.1,port={fake.settings['port']},keep_alive=false"
+    words = ["run", "http", "--store", store, "-n", "60", "--clients", "1", "--json"]
+    done = subprocess.Popen([sys.executable, "-m", "kvtui", *words])
+    until(told, "no port was left")
+    (net / "ip_local_port_range").write_text("42000 60000")
+    sys.exit(done.wait())
+"""
+"""A network with few local ports, until one too few was told."""
+
+
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     """``kvtui run`` with these words."""
     return subprocess.run(
@@ -131,3 +155,30 @@ def test_too_few_open_files_are_told_before_the_clock_runs() -> None:
     document = snapshot.read(made.snapshot)
     assert document.outcome == "failed"
     assert document.trials[0].attempted is None
+
+
+def test_too_few_local_ports_are_this_machines_failures() -> None:
+    """041: told as such, apart from the answers' latency; and on it goes with more."""
+    alone = [*ALONE, "sh", "-c", 'ip link set lo up && exec "$@"', "-"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no network of its own can be made here, not even in a namespace")
+    done = subprocess.run(
+        [*alone, sys.executable, "-c", SCARCE],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stderr
+    (row,) = ranking(done)
+    get = row["operations"]["get"]
+    assert set(get["failed"]) == {"local ports"}
+    assert (row["attempted"], get["ok"]) == (60, 60 - sum(get["failed"].values()))
+    assert get["ok"] > 20
+    assert (row["rank"], row["records_wrong"]) == (None, 0)
+    (fault,) = row["faults"]
+    assert "no local port left" in fault["message"]
+    assert "The server has no part in it" in fault["message"]
+    (made,) = history.all_runs(config.runs_directory())
+    kept = snapshot.read(made.snapshot).trials[0].operations["get"]
+    assert kept.latency.count == get["ok"]
+    assert kept.failed_latency.count == sum(get["failed"].values())
