@@ -135,7 +135,7 @@ class _Target:
         connection that it has."""
         with contextlib.suppress(KvtuiError):
             told = self.admin.info().details
-            for name in ("maxclients", "maxconns"):
+            for name in ("maxclients", "maxconns", "max_connections"):
                 if told.get(name):
                     return f" (the server's {name} is {told[name]})"
         return ""

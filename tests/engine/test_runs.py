@@ -854,6 +854,7 @@ def test_a_servers_limit_of_clients_is_a_clear_refusal(
     assert trial.measured is None
     assert "of 100 clients could connect" in trial.reason
     assert "max number of clients" in trial.reason
+    assert "the server's maxclients is 20" in trial.reason
     assert watching.dbsize() == 0
     watching.close()
     world.nothing_left()

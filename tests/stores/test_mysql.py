@@ -480,6 +480,27 @@ def test_more_clients_than_the_server_takes_are_refused_before_the_clock_runs(
     assert "--clients" in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize("client", ["wire", "driver"])
+def test_a_run_of_too_many_clients_tells_the_servers_limit(
+    stage: Stage, careless: PrivateServer, tmp_path: Path, client: str
+) -> None:
+    """038: wanted, got and the limit; nothing was measured, nothing is left."""
+    data = tmp_path / "people.jsonl"
+    data.write_text('{"pages": ["a", "b"]}\n')
+    settings = careless.connect_settings()
+    store = StorePlan("mine", "mysql", settings | {"client": client})
+    run = stage.carry_out(
+        RunPlan(WorkloadPlan("fans", {"data": str(data)}), (store,), clients=100)
+    )
+    (trial,) = snapshot.read(run.snapshot).trials
+    assert (trial.outcome, trial.attempted) == ("failed", None)
+    assert "of 100 clients could connect" in trial.reason
+    assert trial.reason.count(f"max_connections is {CONNECTIONS}") == 1
+    assert "--clients" in trial.reason
+    with administered(settings) as admin:
+        assert admin.count("fans") == 0
+
+
 def test_a_killed_connection_is_a_failure_and_can_be_opened_again(
     talker: Talker, usual: PrivateServer
 ) -> None:

@@ -74,9 +74,8 @@ def failed(where: str, error: Exception) -> StoreError:
     )
 
 
-def unavailable(where: str, error: Exception, limit: str = "") -> StoreError:
-    """Whatever went wrong while connecting. ``limit``: the server's limit of
-    connections, where it is known."""
+def unavailable(where: str, error: Exception) -> StoreError:
+    """Whatever went wrong while connecting."""
     if isinstance(error, StoreUnavailable) or not isinstance(error, Exception):
         return error
     number, text = _number_and_text(error)
@@ -88,7 +87,6 @@ def unavailable(where: str, error: Exception, limit: str = "") -> StoreError:
         hint = "the server did not answer in time; it may be recovering or frozen, or"
         hint += " is no MySQL"
     elif number in _TOO_MANY:
-        text += f" (max_connections is {limit})" if limit else ""
         hint = "raise the server's max_connections, or use fewer --clients"
     elif number in _LOGIN:
         hint = (

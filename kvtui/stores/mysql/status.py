@@ -35,21 +35,19 @@ _VARIABLES: Final = (
 _SHOWN: Final = frozenset(_VARIABLES) - {"version", "version_comment"}
 
 
-def server_facts(cursor: Any) -> tuple[int, str]:
-    """max_allowed_packet in bytes, and max_connections.
+def packet_limit(cursor: Any) -> int:
+    """max_allowed_packet, in bytes.
 
     Raises StoreUnavailable where our session is not as we need it.
     """
-    cursor.execute(
-        "SELECT @@max_allowed_packet, @@max_connections, @@sql_mode, @@autocommit"
-    )
-    limit, connections, mode, commits = cursor.fetchone()
+    cursor.execute("SELECT @@max_allowed_packet, @@sql_mode, @@autocommit")
+    limit, mode, commits = cursor.fetchone()
     if "STRICT_ALL_TABLES" not in str(mode) or not commits:
         raise StoreUnavailable(
             "mysql: the server does not let a session be strict and commit by itself",
             hint=f"its sql_mode stayed {mode!s:.60}, autocommit {commits!s:.5}",
         )
-    return int(limit), str(connections)
+    return int(limit)
 
 
 def durability(variables: Mapping[str, str]) -> str:

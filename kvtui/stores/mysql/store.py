@@ -25,7 +25,7 @@ from kvtui.stores.mysql import tables as mysql_tables
 from kvtui.stores.mysql.errors import TRY_AGAIN, failed, unavailable
 from kvtui.stores.mysql.login import connected, patience_s, timeout_s, where
 from kvtui.stores.mysql.prepared import prepare
-from kvtui.stores.mysql.status import Server, durability, server_facts
+from kvtui.stores.mysql.status import Server, durability, packet_limit
 from kvtui.stores.mysql.wire import (
     STATEMENTS,
     MySqlWire,
@@ -59,7 +59,6 @@ class MySqlStore(WireStore):
         self._cursor: Any = None
         self._limit = 0
         """max_allowed_packet."""
-        self._limit_of_clients = ""
         self._retries = 0
 
     @property
@@ -82,10 +81,10 @@ class MySqlStore(WireStore):
         except KvtuiError:
             raise
         except Exception as error:
-            raise unavailable(self._where, error, self._limit_of_clients) from None
+            raise unavailable(self._where, error) from None
         try:
             with connection.cursor() as cursor:
-                facts = server_facts(cursor)
+                limit = packet_limit(cursor)
                 mysql_tables.ready(cursor, self.settings)
             # Connected: from now on a reply may take as long as was set.
             _be_patient(connection, timeout_s(self.settings))
@@ -94,7 +93,7 @@ class MySqlStore(WireStore):
             if isinstance(error, KvtuiError):
                 raise
             raise unavailable(self._where, error) from None
-        self._limit, self._limit_of_clients = facts
+        self._limit = limit
         return connection
 
     def close(self) -> None:
