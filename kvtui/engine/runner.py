@@ -10,6 +10,7 @@ operations, nothing more is verified, the snapshot says *stopped*.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -78,12 +79,8 @@ class Runner:
                 outcome, reason = "stopped", "asked to stop"
         except Stopped:
             outcome, reason = "stopped", "asked to stop"
-        except KvtuiError as error:
-            reason = error.message + (f" ({error.hint})" if error.hint else "")
-        except OSError as error:
-            reason = f"{error.strerror or error}" + (
-                f": {error.filename}" if error.filename else ""
-            )
+        except (KvtuiError, OSError) as error:
+            reason = _in_words(error)
         except Exception as error:
             secrets.print_traceback(error)
             reason = f"{type(error).__name__}: {error}"
@@ -166,18 +163,13 @@ class Runner:
         except Stopped:
             outcome, reason = "stopped", "asked to stop"
         except (KvtuiError, OSError) as error:
-            reason = self._reason(error)
+            reason = _in_words(error)
         except Exception as error:
             secrets.print_traceback(error)
             reason = f"{type(error).__name__}: {error}"
         ended = self._chronicle.now_s()
         self._chronicle.emit(TrialFinished(ended, number, outcome, reason))  # type: ignore[arg-type]
         self._chronicle.save()
-
-    def _reason(self, error: Exception) -> str:
-        if isinstance(error, KvtuiError):
-            return error.message + (f" ({error.hint})" if error.hint else "")
-        return str(error)
 
     def _check_capabilities(self, store: StorePlan) -> None:
         workload = self._opened()
@@ -330,6 +322,17 @@ class Runner:
         warning = check_fit(store.name, room, info)
         if warning:
             self._chronicle.note("warning", warning, trial)
+
+
+def _in_words(error: KvtuiError | OSError) -> str:
+    if isinstance(error, KvtuiError):
+        return error.message + (f" ({error.hint})" if error.hint else "")
+    said = error.strerror or str(error)
+    if error.filename:
+        said += f": {error.filename}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        said += " (the disk of the run's folder is full)"
+    return said
 
 
 def main() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -138,3 +140,76 @@ def test_the_durability_in_force_is_told(
     """049."""
     store = LevelDbStore({"directory": str(tmp_path), "sync": sync})
     assert words in store.info().durability
+
+
+ALONE = ("unshare", "--map-root-user", "--mount")
+FILL = """
+import os, sys
+from kvtui.errors import KvtuiError
+from kvtui.stores.leveldb import LevelDbStore
+store = LevelDbStore({"directory": sys.argv[1], "compression": "none"})
+store.open()
+try:
+    for n in range(100_000): store.put(b"%d" % n, os.urandom(20_000))
+except KvtuiError as error: print(error.kind, error.broken, bool(error.hint))
+store.close()
+"""
+FULL = """
+mount -t tmpfs -o size=64m none "$1/state" && cd "$1/state" || exit 9
+run() { "$PYTHON" -m kvtui run fans --data "$HERE/people.jsonl" --json "$@"; }
+HERE=$1
+run --first 5 --store ram >"$HERE/first.json" 2>&1
+cp kvtui/runs/*/snapshot.json "$HERE/before.json"
+run --store leveldb:compression=none --store ram >"$HERE/found.json" 2>"$HERE/said"
+echo $?
+cat kvtui/runs/*/snapshot.json >"$HERE/after.json"
+find . -name 'store-*'
+"""
+
+
+def require_mounts() -> None:
+    if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here, not even in a namespace")
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    """061: in a file system of 64 MB of its own."""
+    require_mounts()
+    script = 'mount -t tmpfs -o size=64m none "$1" && exec "$2" -c "$3" "$1/db"'
+    done = subprocess.run(
+        [*ALONE, "sh", "-c", script, "-", str(tmp_path), sys.executable, FILL],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.returncode) == ("no-space True True", 0)
+    assert done.stderr == ""
+
+
+def test_a_full_disk_costs_its_trial_and_nothing_else(tmp_path: Path) -> None:
+    """061: in a file system of 64 MB of its own, with the runs' own files in it."""
+    require_mounts()
+    draw, state = random.Random(1), tmp_path / "state"
+    state.mkdir()
+    people = ([f"page {draw.randrange(900)}" for _ in range(40)] for _ in range(700))
+    (tmp_path / "people.jsonl").write_text(
+        "".join(json.dumps({"pages": pages}) + "\n" for pages in people)
+    )
+    done = subprocess.run(
+        [*ALONE, "sh", "-c", FULL, "-", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "XDG_STATE_HOME": str(state), "PYTHON": sys.executable},
+    )
+    assert done.stdout.split() == ["1"], done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert any("MB are free for the run's files" in note for note in found["notes"])
+    full, ram = sorted(found["ranking"], key=lambda row: str(row["store"]))
+    assert full["rank"] is None
+    assert full["reason"].startswith("failed: ")
+    assert "No space left" in full["reason"]
+    assert "disk of the run's folder is full" in full["reason"]
+    assert ram["rank"] == 1
+    after = (tmp_path / "after.json").read_bytes()
+    assert after.startswith((tmp_path / "before.json").read_bytes())
