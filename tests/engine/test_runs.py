@@ -514,6 +514,33 @@ def test_a_limit_of_open_files_is_a_clear_refusal(
     world.nothing_left()
 
 
+def test_a_soft_limit_of_open_files_is_raised_for_workers_and_servers(
+    world: World, tmp_path: Path
+) -> None:
+    """040: where the hard one allows it; whatever a server does about its own."""
+    data = write_people([["hot", "a"], ["hot", "b"]] * 20, tmp_path / "pages.jsonl")
+    stores: dict[str, StorePlan] = {}
+    for store in all_stores(drivers=False):
+        stores.setdefault(store.kind, store)
+    run = history.create(world.runs, plan(data, *stores.values(), clients=100))
+    subprocess.run(
+        [
+            "sh",
+            "-c",
+            'ulimit -Sn 64; exec "$0" -m kvtui.engine.runner "$1"',
+            sys.executable,
+            str(run.path),
+        ],
+        check=False,
+        capture_output=True,
+    )
+    state = ended(run)
+    for trial in state.trials:
+        assert trial.outcome == "done", (trial.store, trial.reason)
+        assert trial.kept_everything or not trial.keeps
+    world.nothing_left()
+
+
 # What may happen to the processes of a run.
 
 

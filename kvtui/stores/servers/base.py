@@ -9,6 +9,7 @@ ours. Stopping is: ask, wait, kill after a limit, and only then remove its files
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -30,6 +31,8 @@ _PROBE_TIMEOUT_S: Final = 1.0
 STOP_LIMIT_S: Final = 5.0
 SOCKET_PATH_LIMIT: Final = 107
 """Bytes in a unix socket's path (unix(7)); some servers cut a longer one."""
+FILES: Final = 20_000
+"""Open files that a server may have, where the system lets it."""
 LINE_LIMIT: Final = 200
 SOCKET_LINK: Final = "sockets"
 """In a server's folder: where its sockets are, when not there."""
@@ -94,6 +97,7 @@ class PrivateServer(ABC):
         self._choose_address()
         self.prepare(program)
         words = self.command(program)
+        _allow_files()
         with self.log.open("ab") as log:
             os.chmod(self.log, 0o600)
             self._process = subprocess.Popen(
@@ -211,6 +215,15 @@ class PrivateServer(ABC):
             # So that it is found again should this process be killed.
             (self.directory / SOCKET_LINK).symlink_to(self._short_directory)
         return self._short_directory / name
+
+
+def _allow_files() -> None:
+    """Raise this process's soft limit of open files, which a server inherits: it
+    needs one for each client, and not every server raises its own."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def free_port() -> int:
