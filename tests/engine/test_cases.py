@@ -62,10 +62,14 @@ def test_a_page_that_everybody_likes_is_counted_exactly_on_every_store(
         exact = counted(people)
         assert exact["hot"]["fans"] == len(people)
         trials = run.state().trials
+        kinds = {each.name: each.kind for each in asked}
         assert len(trials) == len(asked)
         for trial in trials:
             assert trial.kept_everything, (trial.store, trial.reason)
             assert records(run, trial) == exact, trial.store
+            if registry.adapter(kinds[trial.store]).shared_by_threads:
+                assert trial.workers == 1
+                assert trial.note == "one worker: the store lives in its process"
 
 
 @pytest.mark.parametrize("beyond", ["refuse", "ignore"])

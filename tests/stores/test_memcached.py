@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
+import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -207,6 +209,55 @@ def test_a_stock_server_drops_records_and_counts_them(starter: Starter) -> None:
         missing = 2000 - store.count("test")
     assert evicted > 1000
     assert missing == evicted
+
+
+def carried_out(
+    stage: Stage, server: PrivateServer, people: list[list[str]], data: Path
+) -> snapshot.Snapshot:
+    """The fan-page job on that server, by two clients on the wire."""
+    data.write_text("".join(json.dumps({"pages": pages}) + "\n" for pages in people))
+    store = StorePlan("mine", "memcached", server.connect_settings())
+    workload = WorkloadPlan("fans", {"data": str(data), "mode": "record"})
+    return snapshot.read(stage.carry_out(RunPlan(workload, (store,), 2)).snapshot)
+
+
+def test_a_data_set_with_a_record_over_the_limit_is_not_measured(
+    stage: Stage, starter: Starter, tmp_path: Path
+) -> None:
+    """013: the page, its size and the limit; no figure that could be believed."""
+    people = [["hot", f"{number} {'x' * 290}"] for number in range(4000)]
+    server = starter(item_limit="1MiB")
+    document = carried_out(stage, server, people, tmp_path / "people.jsonl")
+    (trial,) = document.trials
+    assert (trial.outcome, trial.attempted, trial.elapsed_s) == ("failed", None, None)
+    assert (trial.throughput_per_s, trial.ranked) == (None, False)
+    size = re.search("the record of hot comes to ([0-9,]+) bytes", trial.reason)
+    assert size is not None, trial.reason
+    assert int(size[1].replace(",", "")) > 4000 * 290
+    assert "cannot hold this data set" in trial.reason
+    with opened(server) as store:
+        limit = store.info().item_limit_bytes
+        assert f"{limit:,} at most" in trial.reason
+        assert store.count("fans") == 0
+
+
+def test_what_was_dropped_in_silence_costs_the_rank_and_is_told(
+    stage: Stage, starter: Starter, tmp_path: Path
+) -> None:
+    """044: counted by the server before and after, and found by verifying."""
+    server = starter("-t", "1", memory="8MB")
+    people = [[f"own {number}", f"{'x' * 220}{number}"] for number in range(14_500)]
+    document = carried_out(stage, server, people, tmp_path / "people.jsonl")
+    (trial,) = document.trials
+    assert (trial.outcome, trial.ranked) == ("done", False)
+    evicted = trial.figures["evicted keys"]
+    assert evicted > 0
+    notes = [note.text for note in document.notes]
+    assert any("may run out of memory" in text for text in notes)
+    assert any(f"data lost: mine evicted {evicted:,} keys" in text for text in notes)
+    assert trial.records_checked == trial.records_expected == 29_000
+    # The run's marker is among what the server may drop.
+    assert evicted - 1 <= (trial.records_wrong or 0) <= evicted
 
 
 def test_a_lost_counter_is_a_failure_and_not_a_smaller_record(

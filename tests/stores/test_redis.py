@@ -99,6 +99,23 @@ def test_a_dropped_connection_is_a_failure_and_the_command_went_once(
         assert fake.received == [[b"GET", b"k"], [b"GET", b"k"]]
 
 
+def test_the_protocol_is_pinned_and_told(
+    talker: Talker, redis_unix: PrivateServer
+) -> None:
+    """023: RESP2, whatever the driver's default is, and in what is kept of a run."""
+    stranger = raw(redis_unix, protocol=3)
+    before = {each["id"] for each in stranger.client_list()}
+    client = talker(redis_unix.connect_settings())
+    assert client.ask(Get(b"kvtui:test:x")) is None
+    ours = [each for each in stranger.client_list() if each["id"] not in before]
+    assert ours
+    assert {each.get("resp", "2") for each in ours} == {"2"}
+    client.store.open()
+    assert client.store.info().details["protocol"] == "RESP2"
+    client.store.close()
+    stranger.close()
+
+
 def test_a_frozen_server_runs_an_increment_once(
     talker: Talker, redis_unix: PrivateServer
 ) -> None:
