@@ -4,7 +4,8 @@
 set what it will get, a thousand keys a client, and counts both in its figure: about a
 fifth of its operations are then sets.
 
-Target: at least as many gets and sets a second.
+Target: 0.8 of its operations a second. A bare loop of epoll, recv and send in Python,
+which measures nothing, does about 0.9.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def comparisons() -> Iterator[Comparison]:
             ours = partial(wire_rate, "memcached", settings, make, OPERATIONS)
             theirs = partial(with_memaslap, tool, address, mix)
             yield Comparison(
-                "memcached-tcp", f"wire, {test}", ours, "memaslap", theirs, 1.0
+                "memcached-tcp", f"wire, {test}", ours, "memaslap", theirs, 0.8
             )
             driver = partial(calls_rate, "memcached", settings, make, DRIVER_OPERATIONS)
             yield Comparison(
