@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 EVERYWHERE: Final = "everywhere"
-SCREENS: Final = ("workbench", "live", "fans", "help", "box")
+SCREENS: Final = ("workbench", "live", "fans", "capacity", "help", "box")
 
 _DIGITS: Final = tuple("123456789")
 
@@ -77,7 +77,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         _DIGITS,
         "store",
         "choose the store with that number",
-        ("live", "fans"),
+        ("live", "fans", "capacity"),
         footer=True,
         passes_key=True,
     ),
@@ -86,14 +86,14 @@ ACTIONS: Final[tuple[Action, ...]] = (
         ("left_square_bracket",),
         "",
         "the store before",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
     ),
     Action(
         "next_store",
         ("right_square_bracket",),
         "",
         "the store after",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
     ),
     Action(
         "operation",
@@ -123,11 +123,28 @@ ACTIONS: Final[tuple[Action, ...]] = (
         footer=True,
     ),
     Action(
+        "paper",
+        ("p", "f6"),
+        "paper",
+        "type in the published figures of 2011; again: back to one's own",
+        ("capacity",),
+        footer=True,
+    ),
+    Action(
+        "right",
+        ("space",),
+        "choice",
+        "take the next choice",
+        ("capacity",),
+        footer=True,
+    ),
+    Action("down", ("enter",), "", "to the next field", ("capacity",)),
+    Action(
         "save",
         ("s",),
         "save",
         "save the run's snapshot and say where",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
     ),
     Action("up", ("up", "k"), "", "one line up", first=False),
     Action("down", ("down", "j"), "", "one line down"),
@@ -135,14 +152,14 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("page_down", ("pagedown",), "", "one screenful down"),
     Action("home", ("home",), "", "to the first line"),
     Action("end", ("end",), "", "to the last line"),
-    Action("left", ("left",), "", "the choice before", ("workbench",)),
-    Action("right", ("right",), "", "the choice after", ("workbench",)),
+    Action("left", ("left",), "", "the choice before", ("workbench", "capacity")),
+    Action("right", ("right",), "", "the choice after", ("workbench", "capacity")),
     Action(
         "next_part",
         ("tab",),
         "next",
         "to the next part of the screen",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
         footer=True,
     ),
     Action(
@@ -150,14 +167,14 @@ ACTIONS: Final[tuple[Action, ...]] = (
         ("shift+tab",),
         "",
         "to the part before",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
     ),
     Action(
         "show",
         ("w", "f2"),
         "Workbench",
         "choose stores and a workload",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
         argument="workbench",
     ),
     Action(
@@ -165,7 +182,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         ("l", "f3"),
         "Live",
         "watch the run",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
         argument="live",
     ),
     Action(
@@ -173,8 +190,16 @@ ACTIONS: Final[tuple[Action, ...]] = (
         ("f", "f4"),
         "Fan pages",
         "look into the records",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
         argument="fans",
+    ),
+    Action(
+        "show",
+        ("c", "f5"),
+        "Capacity",
+        "reckon how many cores a load needs",
+        ("workbench", "live", "fans", "capacity"),
+        argument="capacity",
     ),
     Action("back", ("escape",), "", "one level back", ("workbench",)),
     Action(
@@ -182,7 +207,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         ("escape",),
         "back",
         "one level back",
-        ("live", "fans", "help", "box"),
+        ("live", "fans", "capacity", "help", "box"),
         footer=True,
     ),
     Action(
@@ -190,7 +215,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         ("question_mark", "f1"),
         "help",
         "this page",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
         footer=True,
     ),
     Action("suspend", ("ctrl+z",), "", "back to the shell; fg returns"),
@@ -199,7 +224,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         ("q",),
         "leave",
         "leave; a run goes on by itself",
-        ("workbench", "live", "fans"),
+        ("workbench", "live", "fans", "capacity"),
         footer=True,
     ),
     Action("back", ("q", "enter"), "", "back to the screen", ("help", "box")),

@@ -86,6 +86,7 @@ class KvtuiApp(App[None]):
         self.add_mode("workbench", self._workbench)
         self.add_mode("live", self._live)
         self.add_mode("fans", self._fans)
+        self.add_mode("capacity", self._capacity)
 
     # Screens are imported when they are first shown.
 
@@ -103,6 +104,11 @@ class KvtuiApp(App[None]):
         from kvtui.screens.fans import FansPage
 
         return FansPage(self.session)
+
+    def _capacity(self) -> Page:
+        from kvtui.screens.capacity import CapacityPage
+
+        return CapacityPage(self.session)
 
     def on_mount(self) -> None:
         """Start the clock; look for a run that goes on after the first frame."""

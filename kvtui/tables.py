@@ -13,7 +13,17 @@ LEAST: Final = 8
 """A column that gives way to the others keeps at least as many cells."""
 
 _LETTERS: Final = str.maketrans(
-    {"–": "-", "µ": "u", "×": "x", "…": "~", "·": ".", "─": "-", "█": "#", "✓": "y"}
+    {
+        "–": "-",
+        "µ": "u",
+        "×": "x",
+        "÷": "/",
+        "…": "~",
+        "·": ".",
+        "─": "-",
+        "█": "#",
+        "✓": "y",
+    }
 )
 
 

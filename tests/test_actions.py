@@ -7,12 +7,16 @@ import pytest
 
 from kvtui import actions
 from kvtui.screens.base import Page
+from kvtui.screens.capacity import CapacityPage
 from kvtui.screens.fans import FansPage
 from kvtui.screens.help import ABOUT, BoxPage, HelpPage
 from kvtui.screens.live import LivePage
 from kvtui.screens.workbench import WorkbenchPage
 
-PAGES: list[type[Page]] = [WorkbenchPage, LivePage, FansPage, HelpPage, BoxPage]
+PAGES: list[type[Page]] = [
+    *(WorkbenchPage, LivePage, FansPage, CapacityPage),
+    *(HelpPage, BoxPage),
+]
 
 
 def test_every_screen_is_a_page() -> None:

@@ -15,6 +15,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("run:run", "Run a workload on stores and print the ranking."),
     "query": ("query:query", "Print a page's record."),
     "records": ("records:records", "Write all counts, or their digests."),
+    "capacity": ("capacity:capacity", "Say how many cores a load needs."),
     "runs": ("runs:runs", "List the runs."),
     "attach": ("runs:attach", "Open a run in the workbench."),
     "stop": ("runs:stop", "Stop a run in order."),

@@ -287,7 +287,7 @@ def _why_unranked(trials: list[TrialState], planned: int, cut_off: bool) -> str:
     if not trials:
         return "not run"
     for trial in trials:
-        why = _why_not(trial, cut_off)
+        why = why_unranked(trial, cut_off)
         # What a stop cut off says nothing against the trials before it.
         cut_off = trial.outcome in ("stopped", None) and trial is not trials[0]
         if why and not cut_off:
@@ -296,7 +296,9 @@ def _why_unranked(trials: list[TrialState], planned: int, cut_off: bool) -> str:
     return ""
 
 
-def _why_not(trial: TrialState, cut_off: bool) -> str:
+def why_unranked(trial: TrialState, cut_off: bool = False) -> str:
+    """Why a trial has no rank; empty where it has one. ``cut_off`` says that its
+    runner died."""
     verified = trial.verified
     imbalance = _imbalance(trial)
     if imbalance:

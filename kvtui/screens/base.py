@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 SMALLEST = (60, 16)
 """Columns and lines that a screen needs."""
 
+SHORT_MODE = 4
+"""Letters of a mode's name where there is no room for the whole of all."""
+
 ALWAYS = frozenset({"leave", "interrupt", "suspend"})
 """What can be done on a terminal that is too small for anything else."""
 
@@ -54,6 +57,20 @@ class TopBar(Pane):
 
     def frame(self, width: int, height: int) -> list[Line]:
         """One line."""
+        text, style = self.session.status()
+        line = self._modes(width, short=False)
+        if text and length(line) + cells(visible(text)) + 3 > width:
+            # The run's state matters more than the other modes' whole names.
+            line = self._modes(width, short=True)
+        room = width - length(line) - 3
+        if text and room > 8:
+            shown = cut(visible(text), room)
+            line.append((" " * (room - cells(shown) + 2), ""))
+            line.append((shown, style))
+        return [line]
+
+    def _modes(self, width: int, *, short: bool) -> Line:
+        """The modes and their keys, the present one marked and never shortened."""
         line: Line = [(" kvtui ", "title")]
         page = self.screen
         for action in actions.of_screen("live"):
@@ -64,14 +81,11 @@ class TopBar(Pane):
             key = action.keys[0]
             if isinstance(page, Page) and page.is_typing:
                 key = actions.key_name(actions.key_while_typing(action))
-            line.append((f"{key} {action.text}", "here" if here else ""))
-        text, style = self.session.status()
-        room = width - length(line) - 3
-        if text and room > 8:
-            shown = cut(visible(text), room)
-            line.append((" " * (room - cells(shown) + 2), ""))
-            line.append((shown, style))
-        return [line]
+            name = action.text
+            if short and not here:
+                name = name[:SHORT_MODE].rstrip()
+            line.append((f"{key} {name}", "here" if here else ""))
+        return line
 
 
 class KeyBar(Pane, can_focus=False):

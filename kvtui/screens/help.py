@@ -26,6 +26,12 @@ ABOUT = {
     "fans": "Type to find a page, Enter opens it: who else its fans like, by shared"
     " fans. Lift says how many times more fans two pages share than chance would"
     " give. What is shown is the copy that the run made of each store's records.",
+    "capacity": "Say which load should be carried; below stands how many cores that"
+    " takes, with the arithmetic and what bounds its worth. It begins with a trial:"
+    " what its store answered a second, and how many cores were busy with it. Or with"
+    " such figures typed in. Loads are a number and a period, as in 260e9/month,"
+    " 9M/day, 100k/s or 2 million gets a second; a month has 30 days."
+    " Ctrl+U empties a field up to the caret.",
 }
 
 

@@ -24,11 +24,26 @@ if TYPE_CHECKING:
     from kvtui.screens.watch import Watch
 
 
+class Sizes(msgspec.Struct):
+    """What a capacity is wanted for, as it was typed."""
+
+    target: str = ""
+    peak: str = ""
+    headroom: str = ""
+    cores: str = ""
+    """Of one machine; empty where machines are not counted."""
+    figures: str = "trial"
+    """``trial`` or ``typed``."""
+    measured: str = ""
+    busy: str = ""
+
+
 class Remembered(msgspec.Struct):
     """What is kept between two visits; anything unreadable is forgotten."""
 
     version: int = 1
     wishes: Wishes = msgspec.field(default_factory=Wishes)
+    sizes: Sizes = msgspec.field(default_factory=Sizes)
 
 
 class Session:
@@ -62,6 +77,7 @@ class Session:
             self.settings_problem = f"{error.message}{hint}"
         kept = _remembered(self.memory)
         self.wishes = Wishes() if kept is None else kept.wishes
+        self.sizes = Sizes() if kept is None else kept.sizes
         if kept is None and not self.settings_problem:
             try:
                 self.wishes = wishing.first()
@@ -69,7 +85,7 @@ class Session:
                 self.settings_problem = error.message
         if attach is not None:
             self.open_run(attach)
-        self._saved = msgspec.json.encode(self.wishes)
+        self._saved = self._remembered()
 
     @property
     def memory(self) -> Path:
@@ -99,16 +115,17 @@ class Session:
 
     def remember(self) -> None:
         """Keep the wishes, if they changed; never fails."""
-        encoded = msgspec.json.encode(self.wishes)
+        encoded = self._remembered()
         if encoded == self._saved:
             return
         try:
-            _write_privately(
-                self.memory, msgspec.json.encode(Remembered(wishes=self.wishes))
-            )
+            _write_privately(self.memory, encoded)
         except OSError:
             return
         self._saved = encoded
+
+    def _remembered(self) -> bytes:
+        return msgspec.json.encode(Remembered(wishes=self.wishes, sizes=self.sizes))
 
     def status(self) -> tuple[str, str]:
         """The run's state for the top bar, and its style."""
@@ -138,6 +155,8 @@ def _remembered(path: Path) -> Remembered | None:
     for name, choices in CHOICES.items():
         if getattr(kept.wishes, name) not in choices:
             setattr(kept.wishes, name, getattr(Wishes(), name))
+    if kept.sizes.figures not in ("trial", "typed"):
+        kept.sizes.figures = "trial"
     return kept
 
 

@@ -58,6 +58,21 @@ async def test_fans(starter: Starter, runs: Path, size: tuple[int, int]) -> None
         same_as_golden(f"record-{size[0]}x{size[1]}", frame(app))
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_capacity(starter: Starter, runs: Path, size: tuple[int, int]) -> None:
+    app = application(starter, attach=a_run(runs))
+    async with app.run_test(size=size) as pilot:
+        await shows(pilot, "run fans done")
+        await pilot.press("c", *"2M")
+        await shows(pilot, "did you mean 2M/s?")
+        await pilot.press("slash", "s", "down", "3", "tab", "4")
+        await shows(pilot, "6,000,000/s")
+        same_as_golden(f"capacity-{size[0]}x{size[1]}", frame(app))
+        await pilot.press("p")
+        await shows(pilot, "26 cores, 13 machines of 2")
+        same_as_golden(f"paper-{size[0]}x{size[1]}", frame(app))
+
+
 async def test_ascii(starter: Starter, runs: Path) -> None:
     app = application(starter, attach=a_run(runs), glyphs=ASCII)
     async with app.run_test(size=(80, 24)) as pilot:

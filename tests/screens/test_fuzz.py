@@ -15,10 +15,10 @@ from tests.screens.frames import Starter, application, frame, shows, until
 from tests.screens.test_fans import PAGES, SHARED
 
 KEYS = [
-    *"wlfmadoxs[]12345679gjkn/",
+    *"wlfcpmadoxs[]12345679gjkn/",
     *("?", "escape", "escape", "enter", "tab", "shift+tab", "space"),
     *("up", "down", "left", "right", "home", "end", "pageup", "pagedown"),
-    *("f1", "f2", "f3", "f4", "backspace", "delete", "ctrl+u"),
+    *("f1", "f2", "f3", "f4", "f5", "f6", "backspace", "delete", "ctrl+u"),
 ]
 
 
