@@ -21,6 +21,8 @@ from kvtui.commands.about import schema_document
 from kvtui.commands.records import escaped
 from kvtui.errors import UsageError
 from kvtui.runs import history, snapshot
+from kvtui.runs.events import Iostat, System, Vmstat
+from kvtui.runs.journal import JournalWriter
 from tests import journals
 from tests.conftest import require_server
 from tests.terminal import Terminal, environment
@@ -511,6 +513,49 @@ def test_damaged_runs_are_listed_as_such(kvtui):
     ]
     out, _ = kvtui("runs")
     assert len(out.splitlines()) == 5
+
+
+def test_a_run_is_shown_again(finished):
+    """Its report, in words and as JSON, the newest's where none is named."""
+    run = finished.newest()
+    out, _ = finished("runs", "show")
+    assert "verified" in out
+    assert f"run {run.name}" in out
+    named, _ = finished("runs", "show", run.name[:-3], "--json")
+    assert json.loads(named)["run"] == run.name
+    _, err = finished("runs", "show", "--json", "--vmstat", code=2)
+    assert "--json prints the report" in err
+
+
+def test_what_the_machine_did_stands_in_vmstats_own_layout(kvtui):
+    """One row a second; a run without any says why there is none."""
+    run = history.create(kvtui.runs, journals.plan("ram"))
+    events = list(journals.events("ram", seconds=3))
+    vmstat = Vmstat(**dict.fromkeys(Vmstat.__struct_fields__, 25))
+    device = Iostat(**dict.fromkeys(Iostat.__struct_fields__, 1.0))
+    with JournalWriter(run.journal) as writer:
+        for event in events:
+            rows = {"vmstat": vmstat, "iostat": {"vda": device}}
+            if isinstance(event, System):
+                writer.append(msgspec.structs.replace(event, **rows))
+            else:
+                writer.append(event)
+    out, _ = kvtui("runs", "show", run.name, "--vmstat")
+    heads, lines = out.splitlines()[:2], out.splitlines()[2:]
+    assert heads[0].startswith("procs ---")
+    assert {line.split()[12] for line in lines} == {"25"}
+    assert len(lines) == sum(isinstance(event, System) for event in events)
+    out, _ = kvtui("runs", "show", run.name, "--iostat")
+    assert out.count("vda ") == out.count("Device ") == len(lines)
+
+
+def test_a_run_without_the_machines_rows_says_so(kvtui):
+    run = history.create(kvtui.runs, journals.plan("ram"))
+    with JournalWriter(run.journal) as writer:
+        for event in journals.events("ram", seconds=3):
+            writer.append(event)
+    _, err = kvtui("runs", "show", "--vmstat", code=1)
+    assert "has no such rows" in err
 
 
 # What a run has left.

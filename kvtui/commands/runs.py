@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from kvtui import config
-from kvtui.commands import console
+from kvtui.commands import console, following
 from kvtui.commands.workbench import open_workbench
-from kvtui.errors import RunError
-from kvtui.runs import history
+from kvtui.errors import RunError, UsageError
+from kvtui.runs import history, report, sysstat
 from kvtui.runs.events import AnyEvent, RunFinished, RunStarted
 from kvtui.runs.history import RunDirectory
 from kvtui.tables import Column, ascii_letters, table
@@ -39,15 +39,63 @@ class RunRow(msgspec.Struct, frozen=True):
     path: str
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-def runs(as_json: bool) -> None:
+@click.pass_context
+def runs(context: click.Context, as_json: bool) -> None:
     """List the runs, the newest first.
 
     \b
     kvtui runs
+    kvtui runs show 20260102T03 --vmstat
     kvtui query "Michael Jackson" --run 20260102T03
     """
+    if context.invoked_subcommand is None:
+        _list(as_json)
+
+
+@runs.command()
+@click.argument("run", required=False)
+@click.option(
+    "--vmstat", is_flag=True, help="The machine, second by second, as vmstat."
+)
+@click.option("--iostat", is_flag=True, help="Its disks, as iostat -x.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def show(run: str | None, vmstat: bool, iostat: bool, as_json: bool) -> None:
+    """Print the report of RUN, the newest when it is not named.
+
+    With --vmstat or --iostat print what the machine did meanwhile instead, in the
+    layouts of those tools: memory in KiB, traffic in KiB a second.
+
+    \b
+    kvtui runs show
+    kvtui runs show 20260102T03 --vmstat
+    """
+    if as_json and (vmstat or iostat):
+        raise UsageError(
+            "--json prints the report", hint="the snapshot has vmstat's rows as JSON"
+        )
+    found = history.find(config.runs_directory(), run)
+    state = found.state()
+    if not (vmstat or iostat):
+        cut_off = state.outcome is None and not found.goes_on
+        following.show(found, report.report(state, cut_off=cut_off), as_json=as_json)
+        return
+    lines: list[str] = []
+    if vmstat:
+        lines += sysstat.vmstat_lines(state.system)
+    if iostat:
+        lines += sysstat.iostat_lines(state.system)
+    if not lines:
+        raise RunError(
+            f"run {found.name} has no such rows",
+            hint="it may have taken less than a second, or the kernel tells none",
+        )
+    for line in lines:
+        console.out(visible(line))
+
+
+def _list(as_json: bool) -> None:
     rows = [row(RunDirectory(path)) for path in _directories()]
     if as_json:
         console.out_json(msgspec.json.format(msgspec.json.encode(rows), indent=1))

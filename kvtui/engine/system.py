@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import psutil
 
+from kvtui.engine import kernel
 from kvtui.runs.events import System
 
 _IGNORED_DEVICES: Final = ("loop", "ram", "zram", "sr", "fd")
@@ -23,6 +24,7 @@ class Sampler:
         self._last_cpu: list[Any] = psutil.cpu_times(percpu=True)
         self._devices = whole_devices(_BLOCK)
         self._last_disks = self._disks()
+        self._last_counters = kernel.read(self._devices)
 
     def sample(self, at_s: float, length_s: float) -> System:
         """The machine over the last ``length_s`` seconds."""
@@ -41,6 +43,7 @@ class Sampler:
             if name in self._last_disks
         }
         self._last_disks = disks
+        before, self._last_counters = self._last_counters, kernel.read(self._devices)
         return System(
             at_s=at_s,
             cpu_busy=sum(busy) / len(busy) if busy else 0.0,
@@ -49,6 +52,8 @@ class Sampler:
             iowait=sum(waiting) / len(waiting) if waiting else 0.0,
             memory_used_bytes=int(psutil.virtual_memory().used),
             disks=rates,
+            vmstat=kernel.vmstat(before, self._last_counters, length_s),
+            iostat=kernel.iostat(before, self._last_counters, length_s),
         )
 
     def _disks(self) -> dict[str, tuple[int, int, int]]:

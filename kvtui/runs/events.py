@@ -179,6 +179,51 @@ class Verified(Event, frozen=True, tag=True):
     """Name of the file in the run's directory that keeps a copy."""
 
 
+class Vmstat(Struct, frozen=True):
+    """One row of vmstat: memory in KiB, traffic in KiB a second, CPU in percent."""
+
+    running: int
+    blocked: int
+    swapped_kib: int
+    free_kib: int
+    buffers_kib: int
+    cache_kib: int
+    swapped_in_kib_s: int
+    swapped_out_kib_s: int
+    read_kib_s: int
+    written_kib_s: int
+    interrupts_s: int
+    switches_s: int
+    user: int
+    system: int
+    idle: int
+    iowait: int
+    steal: int
+
+
+class Iostat(Struct, frozen=True):
+    """One device's line of ``iostat -x``; what it derives from these is left out."""
+
+    reads_s: float
+    read_kib_s: float
+    reads_merged_s: float
+    read_wait_ms: float
+    writes_s: float
+    written_kib_s: float
+    writes_merged_s: float
+    write_wait_ms: float
+    discards_s: float
+    discarded_kib_s: float
+    discards_merged_s: float
+    discard_wait_ms: float
+    flushes_s: float
+    flush_wait_ms: float
+    queue: float
+    """Requests waiting or served, on average."""
+    busy: float
+    """Percent of the time in which something was."""
+
+
 class System(Event, frozen=True, tag=True):
     """The machine in the second before ``at_s``."""
 
@@ -190,6 +235,9 @@ class System(Event, frozen=True, tag=True):
     memory_used_bytes: int = 0
     disks: dict[str, tuple[float, float, float]] = {}
     """Device to (bytes read a second, written a second, share of time busy)."""
+    vmstat: Vmstat | None = None
+    """None where the kernel tells nothing."""
+    iostat: dict[str, Iostat] = {}
 
 
 class Note(Event, frozen=True, tag=True):
