@@ -209,7 +209,7 @@ def test_a_full_disk_costs_its_trial_and_nothing_else(tmp_path: Path) -> None:
     assert full["rank"] is None
     assert full["reason"].startswith("failed: ")
     assert "No space left" in full["reason"]
-    assert "disk of the run's folder is full" in full["reason"]
+    assert "free some space on the disk of this folder" in full["reason"]
     assert ram["rank"] == 1
     after = (tmp_path / "after.json").read_bytes()
     assert after.startswith((tmp_path / "before.json").read_bytes())

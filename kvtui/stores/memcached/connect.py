@@ -45,7 +45,8 @@ def connect(settings: Settings, where: str) -> tuple[Client, dict[str, str]]:
         problem = error
     text = str(problem) or type(problem).__name__
     hint = "is the server running, and is this its address?"
-    if isinstance(problem, TimeoutError):
+    # A unix socket tells at once that the server's queue is full.
+    if isinstance(problem, TimeoutError | BlockingIOError):
         hint = (
             "it may be frozen, or at its limit of connections (-c): use fewer"
             " --clients, or raise it; or it is no memcached"
