@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kvtui import config
 from kvtui.runs import history, snapshot
 from tests.stores import pages
 from tests.stores.pages import GOOD, Pages
+from tests.terminal import Terminal, environment
 
 LIMITED = "ulimit -n 64; exec {python} -m kvtui run http"
 
@@ -95,6 +97,63 @@ def test_a_server_that_only_redirects_has_no_rank_and_is_told_in_words() -> None
         assert row["operations"]["get"]["failed"] == {"status 302": 50}
         assert "/elsewhere" in row["faults"][0]["message"]
         assert set(fake.paths) == {b"/page"}
+
+
+PAGE_403 = b"\r\n<html><h1>403 Forbidden</h1>\n" + b"x" * 4000
+FORBIDDEN = (
+    b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(PAGE_403) + PAGE_403
+)
+
+
+def test_a_run_of_error_pages_says_0_successful_before_anything_else() -> None:
+    """103: the status of nearly all, and what its page says."""
+    with Pages(pages.saying(FORBIDDEN), transport="tcp") as fake:
+        done = run("http", "--store", where(fake), "-n", "60", "-c", "24")
+    assert done.returncode == 1, done.stderr
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("0 successful requests of 60: http://127.0.0.1:")
+    assert "60 times status 403" in first
+    assert '"<html><h1>403 Forbidden</h1>"' in first
+
+
+def test_it_is_red_on_a_terminal_that_has_colours(tmp_path: Path) -> None:
+    with Pages(pages.saying(FORBIDDEN), transport="tcp") as fake:
+        words = ["run", "http", "--store", where(fake), "-n", "60"]
+        for colourless in (False, True):
+            more = {"NO_COLOR": "1"} if colourless else {}
+            terminal = Terminal(
+                [sys.executable, "-m", "kvtui", *words],
+                environment(tmp_path, **more),
+            )
+            try:
+                terminal.shows("0 successful requests of 60")
+                assert terminal.ended() == 1
+                red = b"\x1b[1;31m0 successful" in terminal.written
+                assert red is not colourless
+            finally:
+                terminal.close()
+
+
+def test_what_is_an_answer_can_be_said() -> None:
+    """--ok for every server of the run, ok= for one; nonsense is refused."""
+    with Pages(pages.saying(FORBIDDEN), transport="tcp") as fake:
+        done = run(
+            "http", "--store", where(fake), "-n", "60", "--ok", "2xx,403", "--json"
+        )
+        assert done.returncode == 0, done.stderr
+        (row,) = ranking(done)
+        assert (row["ok"], row["failed"], row["read_bytes"]) == (
+            *(60, 0),
+            60 * len(PAGE_403),
+        )
+        port = fake.settings["port"]
+        store = f"http:host=127.0.0.1,port={port},page=/page,ok=4xx"
+        done = run("http", "--store", store, "-n", "60", "--json")
+        assert done.returncode == 0, done.stderr
+    for wrong in ("2x", "600", "199", "2xx,", "ok"):
+        done = run("http", "--store", "http", "-n", "60", "--ok", wrong)
+        assert done.returncode == 2
+        assert "statuses such as 2xx,304" in done.stderr
 
 
 def test_failures_and_changed_bodies_are_counted_and_cost_the_rank() -> None:

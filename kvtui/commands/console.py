@@ -89,6 +89,14 @@ def out(line: str = "") -> None:
     sys.stdout.write(line + "\n")
 
 
+def alarm(line: str) -> None:
+    """A line of results that nobody may miss: in red on a terminal with colours."""
+    coloured = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    if coloured and os.environ.get("TERM", "dumb") != "dumb":
+        line = f"\x1b[1;31m{line}\x1b[0m"
+    out(line)
+
+
 def out_bytes(data: bytes) -> None:
     """Results byte for byte, whatever the locale."""
     sys.stdout.flush()

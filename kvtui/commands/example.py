@@ -41,6 +41,7 @@ _SAMPLES: Final[dict[str, Any]] = {
     "directory": "/var/tmp/kvtui-leveldb",
     "compression": "snappy",
     "page": "/index.html",
+    "ok": "2xx,304",
     "memory": "512MB",
     "item_limit": "8MB",
     "max_packet": "64MB",

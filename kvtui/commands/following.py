@@ -66,9 +66,10 @@ def show(run: RunDirectory, made: report.Report, *, as_json: bool = False) -> No
         document = {**msgspec.to_builtins(made), **_places(run)}
         console.out_json(msgspec.json.format(msgspec.json.encode(document), indent=1))
         return
-    for line in report_text.lines(
-        made, console.width(), ascii_only=console.ascii_only()
-    ):
+    width, ascii_only = console.width(), console.ascii_only()
+    for line in report_text.nothing_succeeded(made, width, ascii_only=ascii_only):
+        console.alarm(line)
+    for line in report_text.lines(made, width, ascii_only=ascii_only):
         console.out(line)
     console.out()
     console.out(f"run {run.name}: {visible(str(run.path))}")

@@ -39,6 +39,7 @@ STORES: Final = click.option(
 )
 _OPTIONS: Final = (
     click.option(
+        "-c",
         "--clients",
         type=Count(),
         metavar="N",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final, TypeAlias
@@ -42,6 +43,25 @@ def lines(
     yield from shown.tables()
     yield from shown.details()
     yield from shown.data()
+
+
+def nothing_succeeded(
+    made: Report, width: int | None = None, *, ascii_only: bool = False
+) -> Iterator[str]:
+    """What must be seen first: a store of which every operation failed, with the most
+    frequent kind of failure and what was said then."""
+    for row in made.ranking:
+        if not row.failed or row.ok or row.miss:
+            continue
+        kinds: Counter[str] = Counter()
+        for operation in row.operations.values():
+            kinds.update(operation.failed)
+        noun = "requests" if made.workload == "http" else "operations"
+        line = f"0 successful {noun} of {count(row.attempted or 0)}: {_name(row)}"
+        for kind, number in kinds.most_common(1):
+            said = next((each.message for each in row.faults if each.kind == kind), "")
+            line += f", {count(number)} times {visible(kind)} ({visible(said, 300)})"
+        yield from paragraph(ascii_letters(line) if ascii_only else line, width, "  ")
 
 
 class _Shown:

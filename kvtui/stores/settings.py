@@ -18,6 +18,8 @@ from msgspec import Struct, structs
 from kvtui.errors import UsageError
 
 _HOST_NAME: Final = re.compile(r"[\w.-]+")
+_STATUS: Final = re.compile(r"[2-5](?:[0-9][0-9]|xx)")
+"""Of a final response; a 1xx is none (RFC 9110, 15.2)."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Type = Literal["text", "switch", "whole", "number", "size", "choice"]
@@ -66,6 +68,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "tls": Setting("connect by TLS", "switch"),
     "page": Setting("HTTP: the path of the page, such as /index.html"),
     "keep_alive": Setting("HTTP: keep connections open between requests", "switch"),
+    "ok": Setting("HTTP: the statuses that are answers, such as 2xx,304"),
     "timeout_s": Setting(
         "seconds that a connection or a reply may take", "number", 0.01, 3600
     ),
@@ -152,6 +155,11 @@ def problem(name: str, value: Any, choices: tuple[str, ...] = ()) -> str:
     wrong = problem_with(setting, value)
     if not wrong and name == "host":
         return _problem_of_host(value)
+    if not wrong and name == "ok":
+        try:
+            statuses(value)
+        except UsageError as error:
+            return error.message
     if not wrong and name == "password_env" and not _VARIABLE.fullmatch(value):
         return "must be the name of an environment variable"
     return wrong
@@ -220,6 +228,17 @@ def size_bytes(value: Any) -> int:
     if not 0 <= size < 1e18:
         raise UsageError(f"{value!r} is not a size such as 512MB or 2GiB")
     return int(size)
+
+
+def statuses(words: str) -> frozenset[int]:
+    """``2xx,304`` as the HTTP statuses that it means; UsageError for anything else."""
+    found: set[int] = set()
+    for word in words.lower().split(","):
+        if not _STATUS.fullmatch(word.strip()):
+            raise UsageError("must be statuses such as 2xx,304")
+        first = int(word.replace("x", "0"))
+        found.update(range(first, first + 100) if "x" in word else (first,))
+    return frozenset(found)
 
 
 def size_words(size: int) -> str:

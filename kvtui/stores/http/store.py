@@ -20,6 +20,7 @@ from kvtui.errors import OperationFailed, StoreUnavailable
 from kvtui.stores.http.wire import Head, HttpWire, Memory, at, connection_failed
 from kvtui.stores.operations import Get
 from kvtui.stores.peers import only_listener, peer_address
+from kvtui.stores.settings import statuses
 from kvtui.stores.store import (
     PENDING,
     NewConnection,
@@ -49,7 +50,8 @@ class HttpStore(WireStore):
     """One page, or several, of an HTTP server.
 
     Settings: ``path`` of a unix socket, or ``host`` and ``port`` (80); ``page``
-    (``/``), ``keep_alive`` (true), ``timeout_s`` for a reply (10).
+    (``/``), ``keep_alive`` (true), ``timeout_s`` for a reply (10), ``ok``: the
+    statuses that are answers (``2xx``).
     """
 
     kind: ClassVar[str] = "http"
@@ -61,6 +63,7 @@ class HttpStore(WireStore):
         self._page = str(settings.get("page", "/")).encode("utf-8", "surrogateescape")
         self._host = str(settings.get("host", "127.0.0.1")).strip("[]")
         self._port = int(settings.get("port", 443 if settings.get("tls") else 80))
+        self._answers = statuses(str(settings.get("ok", "2xx")))
         self._where = self._shown()
         self._field = self._host_field()
         self._memory = Memory()
@@ -209,6 +212,7 @@ class HttpStore(WireStore):
             kept=self._kept,
             spent=spent,
             memory=self._memory,
+            answers=self._answers,
         )
 
     def _connected(self) -> tuple[socket.socket, HttpWire]:

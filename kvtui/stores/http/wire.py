@@ -30,6 +30,11 @@ HEAD_LIMIT: Final = 65_536
 CHUNK_LINE_LIMIT: Final = 4_096
 """Bytes of a chunk's length with its extensions."""
 
+GOOD: Final = frozenset(range(200, 300))
+"""What counts as an answer unless it is said otherwise: 2xx."""
+_LOOKED_AT_BYTES: Final = 1000
+_SHOWN_LETTERS: Final = 80
+
 _START: Final = b"HTTP/1."
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9][0-9])(?: (.*))?")
 _NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -361,7 +366,8 @@ class HttpWire(Wire):
     ``kept``: whether connections are to be kept open between requests; otherwise
     each serves one. ``memory`` is shared by connections to the same page, host and
     ``kept``. ``spent``: whether this one may not be used at all, for it was
-    made only to see whether the server is there.
+    made only to see whether the server is there. ``answers``: the statuses that are
+    no failure.
     """
 
     def __init__(
@@ -373,8 +379,10 @@ class HttpWire(Wire):
         kept: bool = True,
         spent: bool = False,
         memory: Memory | None = None,
+        answers: frozenset[int] = GOOD,
     ) -> None:
         self._where = where
+        self._answers = answers
         self._memory = memory or Memory()
         self.parser = ResponseParser(self._memory)
         self._page = page
@@ -403,7 +411,7 @@ class HttpWire(Wire):
         return memory.request
 
     def feed(self, data: bytes) -> Any:
-        """The body of a 2xx once whole; any other status is a failed operation."""
+        """The body of an answer once whole; any other status is a failed operation."""
         try:
             body = self.parser.feed(data)
         except OperationFailed as failure:
@@ -433,17 +441,26 @@ class HttpWire(Wire):
         if not self._kept or not parser.reusable:
             self._spent = True
         head = parser.head
-        if head is None or 200 <= head.status < 300:
+        if head is None or head.status in self._answers:
             self._good = None if self._spent else head
             return body
         where = head.header("location") if 300 <= head.status < 400 else ""
         onward = f", to {where:.200}; redirects are not followed" if where else ""
+        line = _first_line(body)
         raise OperationFailed(
             f"status {head.status}",
             f"http at {self._where}: the server answered {head.status}"
-            f" {head.reason:.80}{onward}",
+            f" {head.reason:.80}{onward}" + (f": {line}" if line else ""),
             hint="page= names another path" if head.status in (404, 301, 302) else None,
         )
+
+
+def _first_line(body: bytes) -> str:
+    """The first line of a body that says something, in quotes."""
+    for line in body[:_LOOKED_AT_BYTES].decode("utf-8", "replace").splitlines():
+        if line.strip():
+            return f'"{line.strip()[:_SHOWN_LETTERS]}"'
+    return ""
 
 
 def at(where: str, failure: OperationFailed) -> OperationFailed:
