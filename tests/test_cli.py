@@ -417,7 +417,7 @@ def test_ctrl_c_stops_in_order_and_still_ranks(kvtui):
     assert b"stopping the run in order" in err
     assert b"no rank: ram: stopped" in out
     run = kvtui.newest()
-    assert not run.goes_on
+    kvtui.ended(run)
     assert run.state().outcome == "stopped"
 
 
