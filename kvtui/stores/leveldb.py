@@ -127,9 +127,10 @@ class LevelDbStore(Store):
     def get(self, key: bytes) -> bytes | None:
         """The value under ``key``; None is a miss."""
         try:
-            return self._get(b"v" + key)  # type: ignore[no-any-return]
+            value: bytes | None = self._get(b"v" + key)
         except plyvel.Error as error:
             raise _failed(error) from error
+        return value
 
     def put(self, key: bytes, value: bytes) -> None:
         """A blind write."""

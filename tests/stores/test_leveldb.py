@@ -14,6 +14,7 @@ import pytest
 
 from kvtui.errors import OperationFailed, StoreUnavailable
 from kvtui.stores.leveldb import LevelDbStore
+from tests.alone import MOUNTS, on_a_small_disk, require_mounts
 
 
 @pytest.fixture
@@ -142,7 +143,6 @@ def test_the_durability_in_force_is_told(
     assert words in store.info().durability
 
 
-ALONE = ("unshare", "--map-root-user", "--mount")
 FILL = """
 import os, sys
 from kvtui.errors import KvtuiError
@@ -167,23 +167,9 @@ find . -name 'store-*'
 """
 
 
-def require_mounts() -> None:
-    if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here, not even in a namespace")
-
-
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     """061: in a file system of 64 MB of its own."""
-    require_mounts()
-    script = 'mount -t tmpfs -o size=64m none "$1" && exec "$2" -c "$3" "$1/db"'
-    done = subprocess.run(
-        [*ALONE, "sh", "-c", script, "-", str(tmp_path), sys.executable, FILL],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout.strip(), done.returncode) == ("no-space True True", 0)
-    assert done.stderr == ""
+    assert on_a_small_disk(FILL, tmp_path) == "no-space True True"
 
 
 def test_a_full_disk_costs_its_trial_and_nothing_else(tmp_path: Path) -> None:
@@ -196,7 +182,7 @@ def test_a_full_disk_costs_its_trial_and_nothing_else(tmp_path: Path) -> None:
         "".join(json.dumps({"pages": pages}) + "\n" for pages in people)
     )
     done = subprocess.run(
-        [*ALONE, "sh", "-c", FULL, "-", str(tmp_path)],
+        [*MOUNTS, "sh", "-c", FULL, "-", str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

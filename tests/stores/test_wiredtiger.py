@@ -20,6 +20,7 @@ from kvtui.stores.settings import SETTINGS
 from kvtui.stores.wiredtiger import connection as wiredtiger_connection
 from kvtui.stores.wiredtiger.connection import COMPRESSORS, COUNTERS, VALUES
 from kvtui.stores.wiredtiger.store import WiredTigerStore, _records
+from tests.alone import on_a_small_disk
 from tests.conftest import require_module
 from tests.waiting import until
 
@@ -321,18 +322,7 @@ FILL = START + (
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     """061: in a file system of 64 MB of its own."""
-    words = ["unshare", "--map-root-user", "--mount"]
-    if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here, not even in a namespace")
-    script = 'mount -t tmpfs -o size=64m none "$1" && exec "$2" -c "$3" "$1/db"'
-    done = subprocess.run(
-        [*words, "sh", "-c", script, "-", str(tmp_path), sys.executable, FILL],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout.strip(), done.returncode) == ("no-space True True", 0)
-    assert done.stderr == ""
+    assert on_a_small_disk(FILL, tmp_path) == "no-space True True"
 
 
 def test_a_panic_is_the_end_for_this_process(tmp_path: Path) -> None:
