@@ -99,3 +99,5 @@ class OperationFailed(StoreError):
         super().__init__(message, hint=hint)
         self.kind = kind
         self.broken = broken
+        self.reply_bytes = 0
+        """Of the reply that said no, without what frames it."""

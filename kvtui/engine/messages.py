@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from kvtui.jobs.workload import Findings
-from kvtui.runs.events import OperationInterval
+from kvtui.runs.events import OperationInterval, StagesInterval
 from kvtui.stores.store import StoreInfo
 
 EVICTED: Final = "evicted keys"
@@ -88,6 +88,7 @@ class Report(Struct, frozen=True, tag=True):
     written_bytes: int
     cpu_s: float
     oldest_waiting_s: float
+    stages: StagesInterval | None = None
 
 
 class FaultSeen(Struct, frozen=True, tag=True):

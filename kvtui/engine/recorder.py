@@ -18,7 +18,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from kvtui.errors import OperationFailed
-from kvtui.runs.events import OperationInterval
+from kvtui.runs.events import OperationInterval, StagesInterval
 from kvtui.runs.latency import HIGHEST_NS, LOWEST_NS, new_histogram
 
 DRAIN_AT: Final = 20_000
@@ -128,12 +128,73 @@ class Outcomes:
         )
 
 
+class Stages:
+    """The parts of an answered operation's time, for a store whose operations may
+    make their own connections; loops append nanoseconds to the lists.
+
+    An operation over a connection that stood has no ``connect``, and one whose reply
+    came in one piece waited as long as it took: its time stands in ``whole`` alone.
+    """
+
+    def __init__(self) -> None:
+        self.connect: list[int] = []
+        """Until the connection had taken the request."""
+        self.waiting: list[int] = []
+        """From then, or from the operation's begin, to the first piece of a reply."""
+        self.processing: list[int] = []
+        """From then to the whole reply."""
+        self.whole: list[int] = []
+        self.refused: list[int] = []
+        """The whole time of those that count as failed, for their reply said no."""
+        self.received_bytes = 0
+        """Of the replies, with all that frames them."""
+        self.refused_bytes = 0
+        """Of the bodies of those that said no."""
+        self._counts = [
+            (waiting, Counts())
+            for waiting in (
+                self.connect,
+                self.waiting,
+                self.processing,
+                self.whole,
+                self.refused,
+            )
+        ]
+
+    def drain(self) -> None:
+        """Move the lists into counts."""
+        for waiting, counts in self._counts:
+            number = len(waiting)
+            if number:
+                taken = waiting[:number]
+                del waiting[:number]
+                counts.add(taken)
+
+    @property
+    def long(self) -> bool:
+        """Whether it is time to drain."""
+        return len(self.whole) > DRAIN_AT or len(self.waiting) > DRAIN_AT
+
+    def take(self) -> StagesInterval:
+        """The interval so far; then start a new one."""
+        self.drain()
+        received, self.received_bytes = self.received_bytes, 0
+        refused, self.refused_bytes = self.refused_bytes, 0
+        connect, waiting, processing, whole, said_no = (
+            counts.take() for _, counts in self._counts
+        )
+        return StagesInterval(
+            connect, waiting, processing, whole, said_no, received, refused
+        )
+
+
 class Taken(Struct, frozen=True):
     """One interval of a worker."""
 
     operations: dict[str, OperationInterval]
     read_bytes: int
     written_bytes: int
+    stages: StagesInterval | None = None
 
 
 class Fault(Struct, frozen=True):
@@ -149,11 +210,13 @@ class Recorder:
     """Outcomes of all clients of a worker.
 
     ``waiting[i]`` is the clock reading at which client ``i`` asked for what it
-    waits for, 0 while it does not wait.
+    waits for, 0 while it does not wait. ``stages``: whether the wire loop is to take
+    the parts of each operation's time as well.
     """
 
-    def __init__(self, clients: int) -> None:
+    def __init__(self, clients: int, *, stages: bool = False) -> None:
         self.waiting = [0] * clients
+        self.stages = Stages() if stages else None
         self.attempted = 0
         self.reconnects = 0
         self.first_ns: int | None = None
@@ -198,6 +261,8 @@ class Recorder:
             for outcomes in self._outcomes.values():
                 if len(outcomes.ok) > DRAIN_AT or len(outcomes.miss) > DRAIN_AT:
                     outcomes.drain()
+            if self.stages is not None and self.stages.long:
+                self.stages.drain()
 
     def abandon(self, age_ns: int) -> None:
         """An operation was given up unanswered, at that age."""
@@ -230,7 +295,8 @@ class Recorder:
                 for label, outcomes in self._outcomes.items()
                 if (interval := outcomes.take()) is not None
             }
-            taken = Taken(operations, self._read_bytes, self._written_bytes)
+            stages = self.stages.take() if self.stages is not None else None
+            taken = Taken(operations, self._read_bytes, self._written_bytes, stages)
             self._read_bytes = self._written_bytes = 0
             return taken
 

@@ -38,6 +38,7 @@ from kvtui.runs.events import (
     OperationInterval,
     Phase,
     Progress,
+    StagesInterval,
 )
 from kvtui.runs.latency import merged
 
@@ -268,6 +269,7 @@ class Trial:
                 now - before if now is not None and before is not None else None
             ),
             oldest_waiting_s=max(part.oldest_waiting_s for part in parts),
+            stages=merge_stages([part.stages for part in parts if part.stages]),
         )
 
     def measured(self) -> Measured:
@@ -352,4 +354,19 @@ def merge(parts: Sequence[OperationInterval]) -> OperationInterval:
         latency=merged(*(part.latency for part in parts)),
         miss_latency=merged(*(part.miss_latency for part in parts)),
         failed_latency=merged(*(part.failed_latency for part in parts)),
+    )
+
+
+def merge_stages(parts: Sequence[StagesInterval]) -> StagesInterval | None:
+    """The same second of several workers as one; None where none has stages."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return StagesInterval(
+        connect=merged(*(part.connect for part in parts)),
+        waiting=merged(*(part.waiting for part in parts)),
+        processing=merged(*(part.processing for part in parts)),
+        whole=merged(*(part.whole for part in parts)),
+        refused=merged(*(part.refused for part in parts)),
+        received_bytes=sum(part.received_bytes for part in parts),
+        refused_bytes=sum(part.refused_bytes for part in parts),
     )

@@ -33,7 +33,7 @@ from kvtui.engine.control import (
     StoreGone,
 )
 from kvtui.engine.reconnect import Reconnecting
-from kvtui.engine.recorder import Recorder
+from kvtui.engine.recorder import Recorder, Stages
 from kvtui.errors import OperationFailed, StoreError
 from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put
 from kvtui.stores.store import PENDING, NewConnection, Wire
@@ -52,6 +52,7 @@ CONNECT_LIMIT_NS: Final = 3_000_000_000
 """How long a connection that an operation waits for may take."""
 
 Connect = Callable[[], tuple[socket.socket, Wire]]
+Begin = Callable[[Wire], tuple[socket.socket, Wire]]
 
 
 class Connection:
@@ -61,6 +62,7 @@ class Connection:
         "ask",
         "back_off_s",
         "begin",
+        "came",
         "client",
         "down_since",
         "encode",
@@ -74,6 +76,8 @@ class Connection:
         "read",
         "rest",
         "retry_at",
+        "sent",
+        "single",
         "socket",
         "wire",
         "write",
@@ -88,6 +92,10 @@ class Connection:
         self.connect(*made)
         self.opening = False
         """Whether it may still be connecting."""
+        self.sent = 0
+        """When an operation's own connection had taken its request."""
+        self.came = 0
+        """When the first piece of a reply came that was not yet whole."""
         self.operation: Operation | None = None
         self.begin = self.first = self.last = 0
         self.rest: memoryview | None = None
@@ -102,6 +110,7 @@ class Connection:
         self.socket = made
         self.read, self.write = made.recv, made.send
         self.wire, self.encode, self.feed = wire, wire.encode, wire.feed
+        self.single = wire.single
 
 
 def run(
@@ -111,13 +120,14 @@ def run(
     recorder: Recorder,
     control: Control,
     timeout_s: float,
-    begin: Connect | None = None,
+    begin: Begin | None = None,
 ) -> Figures:
     """Drive every client over its connection until all have ended.
 
-    ``connect`` makes a connection anew after a failure; ``begin`` starts one while
-    an operation waits for it. Returns the clients' figures, summed. Raises StoreGone
-    when the store stays away; every connection is closed then.
+    ``connect`` makes a connection anew after a failure; ``begin`` starts one in
+    another's place, while an operation waits for it. Returns the clients' figures,
+    summed. Raises StoreGone when the store stays away; every connection is closed
+    then.
     """
     made = [
         Connection(index, client, connection)
@@ -125,7 +135,7 @@ def run(
             zip(clients, connections, strict=True)
         )
     ]
-    loop = _Loop(connect, begin or connect, recorder, control, timeout_s)
+    loop = _Loop(connect, begin or (lambda _: connect()), recorder, control, timeout_s)
     try:
         loop.run(made)
     finally:
@@ -137,7 +147,7 @@ class _Loop:
     def __init__(
         self,
         connect: Connect,
-        begin: Connect,
+        begin: Begin,
         recorder: Recorder,
         control: Control,
         timeout_s: float,
@@ -169,6 +179,7 @@ class _Loop:
         writable = select.EPOLLOUT
         check_at = clock() + TICK_NS
         control = self._control
+        stages = recorder.stages
         tick_s = TICK_NS / 1e9
         while by_file or self._down:
             for file, mask in poll(0 if ready else tick_s):
@@ -201,12 +212,19 @@ class _Loop:
                     self._lost(connection, error)
                     continue
                 except OperationFailed as error:
+                    if stages is not None:
+                        stages.received_bytes += len(data)
+                        _note_refusal(connection, stages, error)
                     self._fail(connection, error)
                     continue
                 except NewConnection as why:
-                    self._open(connection, why)
+                    self._forget(connection)
+                    self._open(connection, why.counts)
                     continue
                 if reply is PENDING:
+                    if stages is not None:
+                        stages.received_bytes += len(data)
+                        connection.came = connection.came or clock()
                     more = connection.wire.more
                     if more:
                         connection.wire.more = b""
@@ -217,6 +235,12 @@ class _Loop:
                 waiting[connection.index] = 0
                 connection.last = end
                 latency = end - connection.begin
+                if stages is not None:
+                    stages.received_bytes += len(data)
+                    if connection.sent or connection.came:
+                        _note(connection, stages, end)
+                    else:
+                        stages.whole.append(latency)
                 shape = type(operation)
                 if shape is Get:
                     if reply is None:
@@ -249,6 +273,11 @@ class _Loop:
                     except StopIteration as ended:
                         self._finish(connection, ended.value or {})
                         continue
+                    if connection.single:
+                        self._ask_anew(connection, asked, started)
+                        if clock() > look_again_at:
+                            break
+                        continue
                     try:
                         data = connection.encode(asked)
                     except OperationFailed as error:
@@ -256,7 +285,7 @@ class _Loop:
                         self._go_on(connection, None)
                         continue
                     except NewConnection as why:
-                        self._ask_anew(connection, asked, started, why)
+                        self._ask_anew(connection, asked, started, why.counts)
                         if clock() > look_again_at:
                             break
                         continue
@@ -307,7 +336,7 @@ class _Loop:
             except OperationFailed as error:
                 self._refused(connection, operation, error)
             except NewConnection as why:
-                self._ask_anew(connection, operation, started, why)
+                self._ask_anew(connection, operation, started, why.counts)
                 return
             else:
                 break
@@ -325,7 +354,7 @@ class _Loop:
         connection: Connection,
         operation: Operation,
         started: int,
-        why: NewConnection,
+        counts: bool = False,
     ) -> None:
         """Begin an operation with a connection of its own: the old one may serve no
         more. Closing that is nobody's time but this loop's."""
@@ -337,18 +366,17 @@ class _Loop:
         connection.begin = self._recorder.waiting[connection.index] = begin
         if not connection.first:
             connection.first = begin
-        self._open(connection, why)
+        self._open(connection, counts)
 
-    def _open(self, connection: Connection, why: NewConnection) -> None:
+    def _open(self, connection: Connection, counts: bool) -> None:
         """Send what is asked over a new connection; the clock goes on meanwhile."""
         operation = connection.operation
         if operation is None:
             return
-        self._recorder.reconnects += why.counts
-        self._forget(connection)
+        self._recorder.reconnects += counts
         connection.rest = None
         try:
-            connection.connect(*self._begin())
+            connection.connect(*self._begin(connection.wire))
         except OperationFailed as error:
             self._fail(connection, error)
             return
@@ -377,8 +405,8 @@ class _Loop:
 
     def _send(self, connection: Connection, data: bytes) -> None:
         try:
-            sent = connection.socket.send(data)
-            connection.opening = False
+            sent = connection.write(data)
+            self._taken(connection)
         except WOULD_BLOCK:
             sent = 0
         except OSError as error:
@@ -386,6 +414,12 @@ class _Loop:
             return
         if sent < len(data):
             self._keep_rest(connection, data, sent)
+
+    def _taken(self, connection: Connection) -> None:
+        """The connection has taken bytes: it stands."""
+        if connection.opening:
+            connection.opening = False
+            connection.sent = perf_counter_ns()
 
     def _refused(
         self, connection: Connection, operation: Operation, error: OperationFailed
@@ -409,8 +443,8 @@ class _Loop:
         if rest is None:
             return
         try:
-            sent = connection.socket.send(rest)
-            connection.opening = False
+            sent = connection.write(rest)
+            self._taken(connection)
         except WOULD_BLOCK:
             return
         except OSError:
@@ -440,7 +474,8 @@ class _Loop:
         try:
             connection.wire.closed(error)
         except NewConnection as why:
-            self._open(connection, why)
+            self._forget(connection)
+            self._open(connection, why.counts)
         except OperationFailed as failed:
             self._fail(connection, failed)
 
@@ -544,6 +579,29 @@ class _Loop:
 
 
 _BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
+
+
+def _note(connection: Connection, stages: Stages, end: int) -> None:
+    """The stages of an operation that is answered now."""
+    begin = connection.begin
+    sent = connection.sent or begin
+    if connection.sent:
+        stages.connect.append(sent - begin)
+    stages.waiting.append((connection.came or end) - sent)
+    stages.processing.append(end - sent)
+    connection.sent = connection.came = 0
+
+
+def _note_refusal(
+    connection: Connection, stages: Stages, error: OperationFailed
+) -> None:
+    """A whole reply that says no has its stages as well."""
+    if not error.broken:
+        end = perf_counter_ns()
+        _note(connection, stages, end)
+        stages.refused.append(end - connection.begin)
+        stages.refused_bytes += error.reply_bytes
+    connection.sent = connection.came = 0
 
 
 def _what_else_is_there(connection: Connection) -> bytes:

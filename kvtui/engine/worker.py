@@ -190,7 +190,7 @@ def _measure(
     emit: Emit,
     go: Go,
 ) -> MeasuredPart:
-    recorder = Recorder(len(plan.mine))
+    recorder = Recorder(len(plan.mine), stages=workload.stages)
     clients = [workload.client(index) for index in plan.mine]
     # Nothing that exists now is garbage; do not look through it while measuring.
     gc.collect()
@@ -328,6 +328,7 @@ class _Reporter:
                 total=total,
                 read_bytes=taken.read_bytes,
                 written_bytes=taken.written_bytes,
+                stages=taken.stages,
                 cpu_s=cpu_s - self._cpu_s,
                 oldest_waiting_s=self._recorder.oldest_waiting_ns(perf_counter_ns)
                 / 1e9,

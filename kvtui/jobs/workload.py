@@ -80,6 +80,8 @@ class Workload(ABC):
     """Whether it needs a store that can be written to."""
     kinds: ClassVar[frozenset[str]] = frozenset()
     """The kinds of store that it can be asked of; empty: any."""
+    stages: ClassVar[bool] = False
+    """Whether connecting and waiting are to be told apart within an operation."""
 
     @classmethod
     @abstractmethod

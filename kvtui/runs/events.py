@@ -103,6 +103,29 @@ class OperationInterval(Struct, frozen=True, omit_defaults=True):
     failed_latency: str | None = None
 
 
+class StagesInterval(Struct, frozen=True, omit_defaults=True):
+    """The parts of the answered operations' time in one interval, as histograms.
+
+    An operation over a connection that stood has no ``connect``; one whose reply came
+    in one piece over such a connection has its time in ``whole`` alone, which stands
+    for its waiting and its processing.
+    """
+
+    connect: str | None = None
+    """Until the operation's own connection had taken the request."""
+    waiting: str | None = None
+    """From the request to the first piece of the reply."""
+    processing: str | None = None
+    """From the request to the whole reply."""
+    whole: str | None = None
+    refused: str | None = None
+    """The whole time of those that count as failed, for their reply said no."""
+    received_bytes: int = 0
+    """Of the replies, with all that frames them."""
+    refused_bytes: int = 0
+    """Of the bodies of those that said no."""
+
+
 class Interval(Event, frozen=True, tag=True):
     """One second of a phase, over all workers; quiet seconds have one too."""
 
@@ -124,6 +147,8 @@ class Interval(Event, frozen=True, tag=True):
     server_cpu_s: float | None = None
     oldest_waiting_s: float = 0.0
     """Age of the operation that has waited longest for its reply."""
+    stages: StagesInterval | None = None
+    """Where the workload asks for them and the wire loop drives."""
 
 
 class Faulted(Event, frozen=True, tag=True):

@@ -22,6 +22,7 @@ from kvtui.runs.events import (
     RunFinished,
     RunOutcome,
     RunStarted,
+    StagesInterval,
     StoreSeen,
     System,
     TrialFinished,
@@ -56,6 +57,20 @@ class OperationTotals:
 
 
 @dataclass
+class StageTotals:
+    """The parts of the answered operations' time, over the whole measure phase; what
+    :class:`~kvtui.runs.events.StagesInterval` says of them holds here."""
+
+    connect: Latency = field(default_factory=Latency)
+    waiting: Latency = field(default_factory=Latency)
+    processing: Latency = field(default_factory=Latency)
+    whole: Latency = field(default_factory=Latency)
+    refused: Latency = field(default_factory=Latency)
+    received_bytes: int = 0
+    refused_bytes: int = 0
+
+
+@dataclass
 class TrialState:
     """One store's trial as far as it is known."""
 
@@ -73,6 +88,7 @@ class TrialState:
         default_factory=lambda: defaultdict(OperationTotals)
     )
     faults: list[Faulted] = field(default_factory=list)
+    stages: StageTotals | None = None
     measured: Measured | None = None
     verified: Verified | None = None
     progress: Progress | None = None
@@ -271,6 +287,9 @@ def _apply_interval(trial: TrialState, event: Interval) -> None:
     trial.done, trial.total = event.done, event.total
     trial.read_bytes += event.read_bytes
     trial.written_bytes += event.written_bytes
+    if event.stages is not None:
+        trial.stages = trial.stages or StageTotals()
+        _add_stages(trial.stages, event.stages)
     for label, interval in event.operations.items():
         totals = trial.operations[label]
         totals.ok += interval.ok
@@ -280,3 +299,13 @@ def _apply_interval(trial: TrialState, event: Interval) -> None:
         totals.latency.add(interval.latency)
         totals.miss_latency.add(interval.miss_latency)
         totals.failed_latency.add(interval.failed_latency)
+
+
+def _add_stages(totals: StageTotals, interval: StagesInterval) -> None:
+    totals.connect.add(interval.connect)
+    totals.waiting.add(interval.waiting)
+    totals.processing.add(interval.processing)
+    totals.whole.add(interval.whole)
+    totals.refused.add(interval.refused)
+    totals.received_bytes += interval.received_bytes
+    totals.refused_bytes += interval.refused_bytes

@@ -145,6 +145,9 @@ class Wire(ABC):
 
     more: bytes = b""
     """What is to be sent next for the operation that is outstanding."""
+    single: bool = False
+    """Whether every operation is to have a connection of its own: the loop then begins
+    one before it encodes."""
 
     @abstractmethod
     def encode(self, operation: Operation) -> bytes:
@@ -195,11 +198,12 @@ class WireStore(Store):
         Raises StoreUnavailable. The caller owns and closes the socket.
         """
 
-    def begin(self) -> tuple[socket.socket, Wire]:
+    def begin(self, old: Wire) -> tuple[socket.socket, Wire]:
         """The same while the clock runs, for an operation that waits for it.
 
         The socket may still be connecting: non-blocking, so that the other clients
-        of the loop go on. Raises OperationFailed or StoreUnavailable.
+        of the loop go on. ``old`` was the protocol of the connection that this one
+        replaces, and may be used again. Raises OperationFailed or StoreUnavailable.
         """
         return self.wire()
 

@@ -17,6 +17,7 @@ from kvtui.errors import OperationFailed
 from kvtui.stores.http.store import HttpStore
 from kvtui.stores.operations import Client, Get
 from kvtui.stores.servers import PrivateServer
+from kvtui.stores.store import Wire
 from tests.conftest import Servers
 from tests.engine.sums import Sums, asking, sums
 from tests.stores import pages
@@ -200,11 +201,11 @@ class Without(HttpStore):
         super().__init__(settings)
         self.codes = codes
 
-    def begin(self) -> Any:
+    def begin(self, old: Wire) -> Any:
         if self.codes:
             code = self.codes.pop(0)
             raise self._failed(OSError(code, os.strerror(code)))
-        return super().begin()
+        return super().begin(old)
 
 
 @pytest.mark.parametrize(
@@ -288,9 +289,9 @@ def test_a_connection_that_is_never_accepted_times_out(
         assert good is not None
         turn = iter([good._replace(address=full.getsockname())])
 
-        def begin() -> Any:
+        def begin(old: Wire) -> Any:
             store._place = next(turn, good)
-            return store.begin()
+            return store.begin(old)
 
         def connect() -> Any:
             store._place = good

@@ -91,8 +91,10 @@ def test_localhost_is_found_where_it_listens(
         store = opened({"host": "localhost", "port": port})
         shown = f"[{host}]" if ":" in host else host
         assert store.info().address == f"{shown}:{port}"
-        made, _ = store.begin()  # which asks nobody for the address again
+        first, spoken = store.wire()
+        made, _ = store.begin(spoken)  # which asks nobody for the address again
         assert made.getpeername()[0] == host
+        first.close()
         made.close()
         store.close()
         assert fake.hosts == [b"localhost:%d" % port]

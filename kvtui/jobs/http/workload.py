@@ -29,6 +29,7 @@ class HttpWorkload(Workload):
     namespace: ClassVar[str] = "http"
     writes: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"http", "null"})
+    stages: ClassVar[bool] = True
 
     def __init__(self, given: dict[str, Any], directory: Path) -> None:
         self.parameters = parameters.check(given)

@@ -111,9 +111,9 @@ class HttpStore(WireStore):
         each operation then has a connection of its own, made while it is timed."""
         return self._connected()
 
-    def begin(self) -> tuple[socket.socket, Wire]:
+    def begin(self, old: Wire) -> tuple[socket.socket, Wire]:
         """A connection that may still be on its way."""
-        if self._place is None:
+        if self._place is None or not isinstance(old, HttpWire):
             return self._fresh()
         family, address = self._place
         # Not blocking from its first moment: without keep-alive this is the hot path,
@@ -135,7 +135,8 @@ class HttpStore(WireStore):
         except OSError as error:
             made.close()
             raise self._failed(error) from None
-        return made, self._protocol()
+        old.renew()
+        return made, old
 
     def info(self) -> StoreInfo:
         """From a reply to a GET of the page, whatever its status, and from the live

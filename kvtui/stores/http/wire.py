@@ -98,6 +98,11 @@ class ResponseParser:
         self._no_body = False
         self._memory = memory or Memory()
 
+    def renew(self) -> None:
+        """Begin anew, over another connection."""
+        self._data.clear()
+        self._state = _DONE
+
     def expect(self, *, no_body: bool = False) -> None:
         """A request goes out: one response may come. ``no_body``: it was a HEAD."""
         self._state = _HEAD
@@ -389,10 +394,18 @@ class HttpWire(Wire):
         self._fields = b"Host: %b\r\nUser-Agent: kvtui\r\nAccept: */*\r\n" % host
         if not kept:
             self._fields += b"Connection: close\r\n"
-        self._kept = kept
+        self.single = not kept
         self._spent = spent
         self._served = 0
         self._good: Head | None = None
+
+    def renew(self) -> None:
+        """Speak over a new connection from now on."""
+        self._spent = False
+        self._served = 0
+        if not self.single:
+            self._good = None  # Its first reply says that it has served.
+        self.parser.renew()
 
     def encode(self, operation: Operation) -> bytes:
         """The request. NewConnection where the server, or the setting, lets this one
@@ -401,7 +414,7 @@ class HttpWire(Wire):
             raise unsupported("http", operation.label)
         if self._spent:
             # Asked to close, a server does what it was asked: no reconnect.
-            raise NewConnection(counts=self._kept)
+            raise NewConnection(counts=not self.single)
         memory = self._memory
         if operation.key != memory.key:
             path = target(operation.key, self._page)
@@ -417,7 +430,10 @@ class HttpWire(Wire):
         except OperationFailed as failure:
             raise at(self._where, failure) from None
         # The very head of the last good reply: nothing has to be looked at again.
-        if body is PENDING or self.parser.head is self._good:
+        if body is PENDING:
+            return body
+        if self.parser.head is self._good:
+            self._spent = self.single
             return body
         return self._reply(body)
 
@@ -438,21 +454,23 @@ class HttpWire(Wire):
     def _reply(self, body: bytes) -> bytes:
         parser = self.parser
         self._served += 1
-        if not self._kept or not parser.reusable:
+        if self.single or not parser.reusable:
             self._spent = True
         head = parser.head
         if head is None or head.status in self._answers:
-            self._good = None if self._spent else head
+            self._good = head if self.single or not self._spent else None
             return body
         where = head.header("location") if 300 <= head.status < 400 else ""
         onward = f", to {where:.200}; redirects are not followed" if where else ""
         line = _first_line(body)
-        raise OperationFailed(
+        refusal = OperationFailed(
             f"status {head.status}",
             f"http at {self._where}: the server answered {head.status}"
             f" {head.reason:.80}{onward}" + (f": {line}" if line else ""),
             hint="page= names another path" if head.status in (404, 301, 302) else None,
         )
+        refusal.reply_bytes = len(body)
+        raise refusal
 
 
 def _first_line(body: bytes) -> str:
