@@ -44,6 +44,16 @@ from kvtui.stores.store import (
 DEFAULT_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 3.0
 _SCAN_COUNT = 1000
+_KNOWS_RESP3 = 5
+"""redis-py, from this major version on; one before it speaks RESP2 and knows no
+setting for that."""
+_CODES = {
+    redis.exceptions.OutOfMemoryError: "OOM",
+    redis.exceptions.NoPermissionError: "NOPERM",
+    redis.exceptions.ReadOnlyError: "READONLY",
+}
+"""How an error reply began that redis-py made one of its own errors of."""
+_CODED = re.compile("[A-Z]+(?: |$)")
 _OK = b"+OK\r\n"
 _NO_TLS = "without it, redis:// in place of rediss://, or no tls"
 
@@ -391,11 +401,13 @@ def _connection_arguments(settings: Settings) -> dict[str, Any]:
         # While connecting; a server that says nothing is told from a slow one by
         # the operations, which wait for timeout_s.
         "socket_timeout": min(CONNECT_TIMEOUT_S, timeout_s),
-        "protocol": 2,
         # A retry inside the driver would run a command twice and hide a failure.
         "retry": Retry(NoBackoff(), 0),
         "retry_on_error": [],
+        "decode_responses": False,
     }
+    if int(redis.__version__.partition(".")[0]) >= _KNOWS_RESP3:
+        arguments["protocol"] = 2
     if settings.get("path"):
         arguments["path"] = str(settings["path"])
         return arguments
@@ -462,12 +474,13 @@ def _no_counters(error: Exception) -> OperationFailed:
 def server_error(error: Exception) -> OperationFailed:
     """An error reply; the connection goes on."""
     text = str(error)
-    # redis-py takes the code off the text of the errors that it has a class for.
-    code = getattr(error, "status_code", None)
+    # redis-py takes the code off the text of the errors that it has a class for, and
+    # keeps it beside the text in its later versions only.
+    code = getattr(error, "status_code", None) or _CODES.get(type(error))
+    if code is None and type(error) is redis.ResponseError and not _CODED.match(text):
+        code = "ERR"
     if isinstance(code, str) and not text.startswith(code):
         text = f"{code} {text}"
-    elif isinstance(error, redis.exceptions.OutOfMemoryError):
-        text = f"OOM {text.removeprefix('OOM ')}"
     word = text.split(" ", 1)[0]
     kind = "no-space" if word in ("OOM", "MISCONF") else "server-error"
     return OperationFailed(kind, f"redis: {text}")

@@ -79,8 +79,16 @@ Answer = Callable[[Conversation, Command], Any]
 class Fake:
     """A server on a unix socket or a loopback port, answering in its own way."""
 
-    def __init__(self, answer: Answer, *, transport: str = "unix") -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        transport: str = "unix",
+        unknown: frozenset[bytes] = frozenset(),
+    ) -> None:
         self.answer = answer
+        self.unknown = unknown
+        """Commands that it has never heard of, as an older server has not."""
         self.transport = transport
         self.stopping = Event()
         self.received: list[Command] = []
@@ -144,6 +152,9 @@ class Fake:
     def _talk(self, conversation: Conversation) -> None:
         try:
             for command in conversation.commands():
+                if command[0].upper() in self.unknown:
+                    conversation.send(b"-ERR unknown command '%b'\r\n" % command[0])
+                    continue
                 if command[0].upper() in HANDSHAKE:
                     good = b"+PONG" if command[0].upper() == b"PING" else b"+OK"
                     conversation.send(good + b"\r\n")

@@ -22,7 +22,7 @@ from kvtui.errors import (
 )
 from kvtui.runs.plan import StorePlan
 from kvtui.stores.operations import Add, Counts, Delete, Get, Put, Scan, key
-from kvtui.stores.redis import RedisStore
+from kvtui.stores.redis import RedisStore, server_error
 from kvtui.stores.servers import PrivateServer
 from tests.stores import fakes
 from tests.stores.fakes import Fake
@@ -103,7 +103,7 @@ def test_the_protocol_is_pinned_and_told(
     talker: Talker, redis_unix: PrivateServer
 ) -> None:
     """023: RESP2, whatever the driver's default is, and in what is kept of a run."""
-    stranger = raw(redis_unix, protocol=3)
+    stranger = raw(redis_unix)
     before = {each["id"] for each in stranger.client_list()}
     client = talker(redis_unix.connect_settings())
     assert client.ask(Get(b"kvtui:test:x")) is None
@@ -114,6 +114,66 @@ def test_the_protocol_is_pinned_and_told(
     assert client.store.info().details["protocol"] == "RESP2"
     client.store.close()
     stranger.close()
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("decode", [False, True], ids=["bytes", "decoded"])
+def test_a_driver_of_other_defaults_answers_the_same(
+    talker: Talker,
+    redis_unix: PrivateServer,
+    monkeypatch: pytest.MonkeyPatch,
+    protocol: int,
+    decode: bool,
+) -> None:
+    """023: what a version of redis-py takes where nothing is said."""
+    made = redis.UnixDomainSocketConnection.__init__
+    others = {"protocol": protocol, "decode_responses": decode}
+    asked: list[dict[str, Any]] = []
+
+    def otherwise(connection: Any, **given: Any) -> None:
+        asked.append(others | given)
+        made(connection, **others | given)
+
+    monkeypatch.setattr(redis.UnixDomainSocketConnection, "__init__", otherwise)
+    client = talker(redis_unix.connect_settings())
+    where, counter = key("test", b"\xff bytes"), key("test", b"counter")
+    client.ask(Put(where, b"\x00\xff"))
+    assert client.ask(Get(where)) == b"\x00\xff"
+    client.ask(Add(counter, ((b"\xff", 2), (b"b", 1))))
+    assert client.ask(Counts(counter)) == {b"\xff": 2, b"b": 1}
+    assert client.ask(Get(key("test", b"missing"))) is None
+    client.store.open()
+    assert client.store.info().version.startswith(("Redis", "Valkey"))
+    assert client.store.count("test") == 2
+    assert client.ask(Delete(where)) is True
+    assert client.store.wipe("test") == 1
+    client.store.close()
+    assert asked
+    assert {each["protocol"] for each in asked} == {2}
+
+
+def test_a_server_that_knows_only_resp2_is_spoken_to(talker: Talker) -> None:
+    """023: neither HELLO nor CLIENT, which came with Redis 6 and 2.6."""
+    with Fake(fakes.good, unknown=frozenset({b"HELLO", b"CLIENT"})) as fake:
+        client = talker(fake.settings)
+        assert client.ask(Get(b"k")) == b"value"
+        assert client.ask(Put(b"k", b"x")) is None
+        assert client.ask(Add(b"k", ((b"a", 1), (b"b", 2)))) is None
+        assert client.ask(Counts(b"k")) == {b"a": 1}
+        assert client.ask(Delete(b"k")) is True
+
+
+def test_an_error_reply_keeps_the_code_that_the_driver_takes_off() -> None:
+    """023: redis-py before 8 does not keep it beside the text."""
+    known = redis.exceptions
+    for error, text in (
+        (known.NoPermissionError("may not"), "redis: NOPERM may not"),
+        (known.OutOfMemoryError("full"), "redis: OOM full"),
+        (redis.ResponseError("unknown command"), "redis: ERR unknown command"),
+        (redis.ResponseError("WRONGTYPE no"), "redis: WRONGTYPE no"),
+        (redis.ResponseError("MISCONF no"), "redis: MISCONF no"),
+    ):
+        assert server_error(error).message == text
 
 
 def test_a_frozen_server_runs_an_increment_once(
