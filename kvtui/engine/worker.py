@@ -124,10 +124,13 @@ class _Target:
             self._connect(adapter, opened)
         except StoreError as error:
             have = len(self._stores) + len(self._connections)
+            limit, hint = self._allowed(), error.hint
+            if limit and "--clients" not in (hint or ""):
+                hint = "if that is why: raise the limit, or use fewer --clients"
             raise StoreUnavailable(
                 f"only {have} of {len(plan.mine)} clients could connect"
-                f"{self._allowed()}: {error.message}",
-                hint=error.hint,
+                f"{limit}: {error.message}",
+                hint=hint,
             ) from None
 
     def _allowed(self) -> str:

@@ -57,10 +57,18 @@ class MongoFake(Fake):
     """Answers every command on records with what ``reply`` makes of it.
 
     A document is sent as a reply; bytes are sent as they are; None is silence.
+    ``most``: so many connections at once; one beyond is closed, as mongod does it.
     """
 
-    def __init__(self, reply: Reply, hello: Mapping[str, Any] = HELLO, **also: Any):
+    def __init__(
+        self,
+        reply: Reply,
+        hello: Mapping[str, Any] = HELLO,
+        most: int | None = None,
+        **also: Any,
+    ):
         super().__init__(lambda conversation, command: None, transport="tcp")
+        self.most = most
         self.reply = reply
         self.hello = hello
         self.also = also
@@ -74,6 +82,8 @@ class MongoFake(Fake):
 
     def _talk(self, conversation: Conversation) -> None:
         try:
+            if self.most is not None and len(self._open) > self.most:
+                raise Cut
             for number, code, command in _commands(conversation):
                 name = next(iter(command))
                 if code == 2004:
@@ -87,6 +97,11 @@ class MongoFake(Fake):
                     conversation.send(message(self.hello, number))
                 elif name == "find" and command["filter"] == {"_id": ""}:
                     conversation.send(message(found(), number))
+                elif name == "serverStatus" and self.most is not None:
+                    told = {"current": len(self._open)}
+                    told["available"] = self.most - told["current"]
+                    status = {"connections": told, "ok": 1.0}
+                    conversation.send(message(status, number))
                 elif command["$db"] == "admin":
                     answer = self.also.get(name, {"ok": 1.0})
                     conversation.send(message(answer, number))

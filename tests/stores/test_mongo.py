@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -13,7 +14,10 @@ import bson
 import pymongo
 import pytest
 
+from kvtui.engine.messages import WorkerPlan
+from kvtui.engine.worker import Orders, work
 from kvtui.errors import ConfigError, OperationFailed, StoreUnavailable
+from kvtui.jobs.fans.workload import FansWorkload
 from kvtui.stores.mongo import records as mongo_records
 from kvtui.stores.mongo.store import MongoStore
 from kvtui.stores.mongo.wire import MongoWire
@@ -625,3 +629,40 @@ def test_a_port_that_somebody_took_meanwhile_is_said(
             MongoServer(tmp_path, {"transport": "tcp"}).start()
     assert "in use" in caught.value.message.lower()
     assert "Traceback" not in caught.value.message
+
+
+@pytest.mark.parametrize("client", ["wire", "driver"])
+def test_more_clients_than_the_server_lets_in_are_told_with_its_limit(
+    tmp_path: Path, client: str
+) -> None:
+    """038: wanted, got, and the limit, which only the sum of two figures tells."""
+    data = tmp_path / "people.jsonl"
+    data.write_text('{"pages": ["a", "b"]}\n')
+    parameters = {"data": str(data)}
+    FansWorkload.prepare(parameters, tmp_path / "prepared", lambda _: None)
+    with MongoFake(lambda command: found(), most=20) as fake:
+        asked = WorkerPlan(
+            *(0, "mongo", fake.settings, "wire" if client == "wire" else "calls"),
+            *(tuple(range(100)), 100, "fans", parameters, str(tmp_path / "prepared")),
+            10.0,
+        )
+        orders = Orders()
+        orders.put(asked)
+        with pytest.raises(StoreUnavailable) as caught:
+            work(orders, lambda message: pytest.fail(f"it said {message}"))
+    assert re.match(
+        r"only \d+ of 100 clients could connect \(the server's max_connections is 20\)",
+        caught.value.message,
+    )
+    assert "--clients" in (caught.value.hint or "")
+
+
+def test_a_limit_that_is_not_told_is_not_made_up(tmp_path: Path) -> None:
+    """038: a stand-in has none, and says that 0 more are let in."""
+    told = {"connections": {"current": 2, "available": 0}, "ok": 1.0}
+    for status in (told | {"secantus": {"server": "python"}}, {"ok": 1.0}):
+        with MongoFake(lambda command: found(), serverStatus=status) as fake:
+            store = MongoStore(fake.settings)
+            store.open()
+            assert store.info().details["max_connections"] == ""
+            store.close()

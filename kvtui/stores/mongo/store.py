@@ -179,6 +179,7 @@ class MongoStore(WireStore):
                 "read": "primary, read concern local",
                 "write": "write concern w=1",
                 "deployment": _deployment(self._hello),
+                "max_connections": _most_connections(status),
             },
         )
 
@@ -260,6 +261,18 @@ def _durability(engine: Mapping[str, Any]) -> str:
     if engine.get("persistent") is False:
         return f"memory (storage engine {name})"
     return "OS cache (w=1: acknowledged before the journal is flushed)"
+
+
+def _most_connections(status: Mapping[str, Any]) -> str:
+    """The limit, as those that are open and those that would still be let in; empty
+    where the server does not tell, or is a stand-in, which has none and says 0."""
+    if "secantus" in status:
+        return ""
+    try:
+        told = status["connections"]
+        return str(int(told["current"]) + int(told["available"]))
+    except (KeyError, TypeError, ValueError):
+        return ""
 
 
 def _deployment(hello: Mapping[str, Any]) -> str:
