@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import Final
 
 from kvtui.engine.trial import TrialFailed
@@ -18,6 +21,14 @@ _CONNECTIONS_BYTES: Final = 1_000_000
 _COUNTERS_FACTOR: Final = 2
 """What counters take of a value's bytes: 2.0 in Redis 7.0, where one record is one
 hash, and more in memcached 1.6."""
+
+_REWRITTEN: Final = 2
+"""What a store that writes to a disk may need at times: what was replaced stands
+beside what replaces it until it is compacted."""
+_COMPRESSED: Final = 2
+"""What compression makes of such records, near enough."""
+_MOST_COMPRESSED: Final = 20
+"""What it makes of them at most. Snappy writes 64 bytes as 3 in the best case."""
 
 
 def check_fit(store: str, room: Room, info: StoreInfo) -> str:
@@ -72,6 +83,48 @@ def spare_others(store: str, room: Room, info: StoreInfo) -> None:
             f" kvtui's (policy {info.eviction})",
             hint="raise the server's limit, or take fewer profiles with --first",
         )
+
+
+def check_disk(store: str, room: Room, folder: Path, *, compressed: bool) -> str:
+    """A warning where the disk of a store's folder may become full, else empty.
+    TrialFailed where it surely would. The folder need not be there yet; what stands in
+    it already counts as room. Nothing is known of counters."""
+    if room.counters:
+        return ""
+    try:
+        free = shutil.disk_usage(_nearest(folder)).free + _taken(folder)
+    except OSError:
+        return ""  # Who opens the store says what is wrong there.
+    told = (
+        f"its {room.records:,} records come to about {_megabytes(room.total_bytes)}"
+        f"{' before they are compressed' if compressed else ''}, and {folder} has"
+        f" {_megabytes(free)} of free disk"
+    )
+    if room.total_bytes * _SURELY / (_MOST_COMPRESSED if compressed else 1) > free:
+        raise TrialFailed(
+            f"{store} cannot hold this data set: {told}",
+            hint="free some space, name a folder on another disk (directory=, or"
+            " XDG_STATE_HOME for all runs), or take fewer profiles with --first",
+        )
+    if room.total_bytes * _REWRITTEN / (_COMPRESSED if compressed else 1) > free:
+        return f"{store} may fill its disk: {told}"
+    return ""
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the one nearest to it that is there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _taken(folder: Path) -> int:
+    """What the files in a folder take of its disk."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            total += 512 * os.lstat(os.path.join(place, name)).st_blocks
+    return total
 
 
 def _megabytes(number: int) -> str:

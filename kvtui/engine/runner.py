@@ -26,7 +26,7 @@ from kvtui import __version__, secrets
 from kvtui.engine import markers, premises, system
 from kvtui.engine.chronicle import Chronicle
 from kvtui.engine.conversation import Conversation, Stopped
-from kvtui.engine.fit import check_fit
+from kvtui.engine.fit import check_disk, check_fit
 from kvtui.engine.messages import Finish, WorkerPlan
 from kvtui.engine.trial import Trial, TrialFailed, WorkerProcess
 from kvtui.errors import KvtuiError
@@ -157,6 +157,7 @@ class Runner:
         outcome, reason = "failed", ""
         try:
             self._check_capabilities(store)
+            self._check_disk(number, store)
             with self._store_settings(number, store, repeat) as found:
                 self._carry_out(number, store, workers, *found)
             outcome = "done"
@@ -311,6 +312,19 @@ class Runner:
         if self._room is None:
             self._room = self._opened().room()
         return self._room
+
+    def _check_disk(self, number: int, store: StorePlan) -> None:
+        """TrialFailed for a store whose disk cannot hold the records; said when tight.
+        Nothing has been started or written by then."""
+        kept = stores.in_files(store.kind, store.private, store.settings)
+        room = self._room_needed() if kept else None
+        if room is None:
+            return
+        named = store.settings.get("directory")
+        folder = Path(str(named)) if named else self._run.path / f"store-{number}"
+        warning = check_disk(store.name, room, folder, compressed=kept == "compressed")
+        if warning:
+            self._chronicle.note("warning", warning, number)
 
     def _check_fit(self, trial: int, store: StorePlan, info: StoreInfo) -> None:
         """TrialFailed for a store that cannot hold the records; said when tight."""

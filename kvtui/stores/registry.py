@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
@@ -25,6 +25,9 @@ from kvtui.stores.settings import may_be_shown, nearest, problem
 
 if TYPE_CHECKING:
     from kvtui.stores.store import Store
+
+
+InFiles = Literal["", "plain", "compressed"]
 
 
 class Kind(Struct, frozen=True):
@@ -51,6 +54,8 @@ class Kind(Struct, frozen=True):
     shared_by_threads: bool = False
     """Whether it lives in one worker process."""
     read_only: bool = False
+    in_files: InFiles = ""
+    """How it keeps its records in files, where nothing else is set."""
     clients: tuple[str, ...] = ("calls",)
     """Ways to drive it, the default first."""
 
@@ -94,6 +99,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             | {"memory"}
         ),
         choices={"compression": ("snappy", "none")},
+        in_files="compressed",
         shared_by_threads=True,
     ),
     "wiredtiger": Kind(
@@ -104,6 +110,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         ),
         module="wiredtiger",
         install=WIREDTIGER_INSTALL,
+        in_files="compressed",
         shared_by_threads=True,
     ),
     "memcached": Kind(
@@ -143,6 +150,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             f" {_SECANTUS}/bin/pip install secantusdb==0.7.0b3"
         ),
         port=27017,
+        in_files="compressed",
         clients=("wire", "driver"),
     ),
     "mysql": Kind(
@@ -155,6 +163,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         server="kvtui.stores.servers.mysql:MySqlServer",
         install="apt install mariadb-server-core mariadb-client",
         port=3306,
+        in_files="plain",
         clients=("wire", "driver"),
     ),
     "http": Kind(
@@ -313,6 +322,21 @@ def place(settings: Mapping[str, Any]) -> str:
     shown = f"[{host}]" if ":" in host else host
     port = settings.get("port")
     return f"{shown}:{port}" if port else shown
+
+
+def in_files(kind_name: str, private: bool, settings: Mapping[str, Any]) -> InFiles:
+    """How the records stand in files that this run is to make on this machine; empty
+    where they do not."""
+    of_kind = kind(kind_name)
+    if of_kind.servers and not private:
+        return ""
+    if str(settings.get("engine", "")).endswith("-file"):
+        return "plain"
+    if of_kind.in_files and settings.get("compression") == "none":
+        return "plain"
+    if settings.get("row_format") == "compressed":
+        return "compressed"
+    return of_kind.in_files
 
 
 def is_somebodys(profile_kind: str, private: bool, settings: Mapping[str, Any]) -> bool:
