@@ -13,7 +13,8 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import socket
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 import hiredis
 import redis
@@ -47,7 +48,7 @@ _SCAN_COUNT = 1000
 _KNOWS_RESP3 = 5
 """redis-py, from this major version on; one before it speaks RESP2 and knows no
 setting for that."""
-_CODES = {
+_CODES: Final[Mapping[type[Exception], str]] = {
     redis.exceptions.OutOfMemoryError: "OOM",
     redis.exceptions.NoPermissionError: "NOPERM",
     redis.exceptions.ReadOnlyError: "READONLY",

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
-from kvtui.engine.messages import Finish, Ready, WorkerPlan
+from kvtui.engine.messages import (
+    Failed,
+    Finish,
+    Go,
+    MeasuredPart,
+    Message,
+    Ready,
+    Report,
+    VerifiedPart,
+    Verify,
+    WorkerPlan,
+)
 from kvtui.engine.trial import WorkerProcess
 from kvtui.jobs.fans.workload import FansWorkload
 from kvtui.runs.plan import RunPlan, StorePlan, WorkloadPlan
@@ -154,3 +166,78 @@ def test_a_worker_has_no_connection_of_whoever_started_it(
         worker.end()
         for store in stores:
             assert store.get(key("test", b"missing")) is None
+
+
+def test_eight_workers_never_get_each_others_replies(
+    servers: Servers, tmp_path: Path
+) -> None:
+    """031: 100,000 reads by eight processes, after a connection of whoever started
+    them was made, and while another process closes its own."""
+    way = next(way for way in WITH_SERVER if str(way) == "redis-unix-wire")
+    if find_program(registry.kind(way.profile.kind).servers) is None:
+        pytest.skip("no redis server is installed")
+    crowd = [[f"{n % 400} {page}" for page in range(10)] for n in range(10_000)]
+    data = {"data": str(written(crowd, tmp_path))}
+    FansWorkload.prepare(data, tmp_path / "prepared", lambda _: None)
+    given = servers.get(way.profile.kind, "unix").connect_settings()
+    given |= {"client": way.client}
+    parent = registry.adapter(way.profile.kind)(given)
+    parent.open()
+    mine = key("test", b"of the parent")
+    parent.put(mine, b"kept")
+    log = os.open(os.devnull, os.O_WRONLY)
+    workers = [
+        WorkerProcess(
+            WorkerPlan(
+                *(number, way.profile.kind, given, way.client, (number % 8,), 8),
+                *("fans", data, str(tmp_path / "prepared"), 60.0),
+            ),
+            log,
+        )
+        for number in range(9)
+    ]
+    os.close(log)
+    told: dict[WorkerProcess, list[Message]] = {each: [] for each in workers}
+
+    def hear(worker: WorkerProcess, wanted: type[Message]) -> Any:
+        while True:
+            for message in worker.receiver.receive():
+                assert not isinstance(message, Failed), message
+                told[worker].append(message)
+                if isinstance(message, wanted):
+                    return message
+            assert not worker.receiver.ended
+
+    try:
+        for each in workers:
+            assert hear(each, Ready)
+        *workers, one = workers
+        begin = Go(time.perf_counter_ns())
+        for each in workers:
+            each.send(begin)
+        one.send(Finish())
+        one.end()
+        parts = [hear(each, MeasuredPart) for each in workers]
+        assert sum(part.attempted for part in parts) == 200_000
+        gets = [
+            message.operations["get"]
+            for messages in told.values()
+            for message in messages
+            if isinstance(message, Report) and "get" in message.operations
+        ]
+        assert sum(each.ok + each.miss for each in gets) == 100_000
+        for each in workers:
+            each.send(Verify())
+        for each in workers:
+            while not (found := hear(each, VerifiedPart)).finished:
+                pass
+            assert (found.findings.wrong, found.findings.first_wrong) == (0, "")
+            assert found.findings.checked == found.findings.expected > 0
+        assert parent.get(mine) == b"kept"
+    finally:
+        for each in workers:
+            each.send(Finish())
+            each.end()
+        parent.delete(mine)
+        parent.wipe(FansWorkload.namespace)
+        parent.close()

@@ -641,10 +641,12 @@ def test_more_clients_than_the_server_lets_in_are_told_with_its_limit(
     parameters = {"data": str(data)}
     FansWorkload.prepare(parameters, tmp_path / "prepared", lambda _: None)
     with MongoFake(lambda command: found(), most=20) as fake:
+        mode = "wire" if client == "wire" else "calls"
+        prepared = str(tmp_path / "prepared")
+        everybody = tuple(range(100))
         asked = WorkerPlan(
-            *(0, "mongo", fake.settings, "wire" if client == "wire" else "calls"),
-            *(tuple(range(100)), 100, "fans", parameters, str(tmp_path / "prepared")),
-            10.0,
+            *(0, "mongo", fake.settings, mode, everybody, 100),
+            *("fans", parameters, prepared, 10.0),
         )
         orders = Orders()
         orders.put(asked)

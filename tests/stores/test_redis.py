@@ -126,7 +126,7 @@ def test_a_driver_of_other_defaults_answers_the_same(
     decode: bool,
 ) -> None:
     """023: what a version of redis-py takes where nothing is said."""
-    made = redis.UnixDomainSocketConnection.__init__
+    made: Any = redis.UnixDomainSocketConnection.__init__
     others = {"protocol": protocol, "decode_responses": decode}
     asked: list[dict[str, Any]] = []
 
@@ -165,7 +165,7 @@ def test_a_server_that_knows_only_resp2_is_spoken_to(talker: Talker) -> None:
 
 def test_an_error_reply_keeps_the_code_that_the_driver_takes_off() -> None:
     """023: redis-py before 8 does not keep it beside the text."""
-    known = redis.exceptions
+    known: Any = redis.exceptions
     for error, text in (
         (known.NoPermissionError("may not"), "redis: NOPERM may not"),
         (known.OutOfMemoryError("full"), "redis: OOM full"),
