@@ -24,8 +24,12 @@ START_AHEAD_NS: Final = 10_000_000
 """For each worker: how far ahead the agreed start lies, so that all hear of it."""
 
 
-class Stopped(Exception):
-    """The run was asked to stop, and the trial has."""
+class Stopped(BaseException):
+    """The run was asked to stop, and the trial has.
+
+    No Exception: it may be raised within a driver that is connecting, and no driver
+    shall take it for a failed attempt.
+    """
 
 
 class Conversation:

@@ -45,22 +45,32 @@ LOADING_LIMIT_S: Final = 300.0
 """How long a server that says it is loading is waited for."""
 LOADING_TOLD_S: Final = 5.0
 LOOK_AGAIN_S: Final = 0.1
+HURRY_S: Final = 1.0
 
 Tell = Callable[[str], None]
 Pause = Callable[[float], None]
+MayEnd = Callable[[], contextlib.AbstractContextManager[None]]
+"""Around what may be broken off at any moment, because nothing is half done then."""
 
 
 @contextlib.contextmanager
-def reached(store: StorePlan, tell: Tell, pause: Pause = time.sleep) -> Iterator[Store]:
+def reached(
+    store: StorePlan,
+    tell: Tell,
+    pause: Pause = time.sleep,
+    may_end: MayEnd = contextlib.nullcontext,
+) -> Iterator[Store]:
     """The store, open. One that is loading its data is waited for, and ``tell`` hears
-    of it; every other trouble is raised at once, within the adapter's 3 s."""
+    of it; every other trouble is raised at once, within the adapter's 3 s. Whoever
+    cannot wait so long comes in between by ``may_end``."""
     opened = stores.adapter(store.kind)(store.settings)
     give_up = time.monotonic() + LOADING_LIMIT_S
     tell_again = 0.0
     try:
         while True:
             try:
-                opened.open()
+                with may_end():
+                    opened.open()
                 break
             except StoreUnavailable as error:
                 now = time.monotonic()
@@ -108,16 +118,19 @@ class Premises:
         room: Callable[[], Room | None],
         tell: Callable[[str, str], None],
         pause: Pause,
+        may_end: MayEnd,
     ) -> None:
         """See what is there, clear what may go, and leave the marker.
 
         ``room`` is what the records will take, ``tell`` takes a level and a text.
+        All but leaving the marker happens within ``may_end``.
         Raises StoreUnavailable when somebody's keys are in the way, and TrialFailed
         when the server would drop somebody's keys for the records.
         """
         store, namespace = self._store, self._namespace
-        with reached(store, lambda text: tell("info", text), pause) as opened:
-            found = look(store, namespace, opened)
+        with reached(store, lambda text: tell("info", text), pause, may_end) as opened:
+            with may_end():
+                found = look(store, namespace, opened)
             warning = eviction_warning(store, found)
             if warning:
                 tell("warning", warning)
@@ -131,8 +144,9 @@ class Premises:
                     left_in_words(found, store, namespace), hint=CLEAR_HINT
                 )
             if found.keys:
-                opened.wipe(namespace)
-                opened.delete(marker_key(namespace))
+                with may_end():
+                    opened.wipe(namespace)
+                    opened.delete(marker_key(namespace))
             if how == "interrupted" and found.keys and found.marker is not None:
                 tell(
                     "info",
@@ -140,7 +154,8 @@ class Premises:
                     f" {found.marker.run} had left on {store.name}",
                 )
             if found.keys:
-                found = look(store, namespace, opened)
+                with may_end():
+                    found = look(store, namespace, opened)
             estimate = room() if found.drops_others else None
             if estimate is not None:
                 spare_others(store.name, estimate, found.info)
@@ -198,15 +213,23 @@ class Premises:
             " in the meantime"
         )
 
-    def leave(self, *, keep: bool) -> None:
+    def leave(self, *, keep: bool, hurry: bool) -> None:
         """Remove what was written, or say on the marker that it is kept.
 
+        ``hurry``: no client has written yet and somebody wants to be gone, so a server
+        that no longer answers is not waited for long.
         Raises StoreUnavailable where another run has taken the place: what is there
         is no longer this run's to remove.
         """
         if stores.kind(self._store.kind).read_only:
             return
-        with reached(self._store, lambda _: None) as opened:
+        store = self._store
+        if hurry and "timeout_s" in stores.kind(store.kind).settings:
+            patience_s = min(HURRY_S, float(store.settings.get("timeout_s", HURRY_S)))
+            store = msgspec.structs.replace(
+                store, settings={**store.settings, "timeout_s": patience_s}
+            )
+        with reached(store, lambda _: None) as opened:
             _, marker = read(self._namespace, opened)
             if marker is not None and marker != self._marker:
                 raise StoreUnavailable(self._taken_over(marker))

@@ -51,7 +51,7 @@ class Runner:
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
         self._plan: RunPlan = run.plan()
-        self._stopping = False
+        self._stopping = self._may_end = False
         self._workload = jobs.workload_class(self._plan.workload.name)
         self._prepared = run.path / "prepared"
         self._room: Room | None = None
@@ -60,9 +60,25 @@ class Runner:
         for store in self._plan.stores:
             secrets.learn_settings(store.settings)
 
-    def stop(self, *_: Any) -> None:
-        """Ask the run to end; called from signal handlers."""
+    def stop(self) -> None:
+        """Ask the run to end; called from signal handlers. What may be broken off is
+        broken off."""
         self._stopping = True
+        if self._may_end:
+            self._may_end = False
+            raise Stopped
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Around what may be broken off at any moment: a driver that is connecting
+        looks at no flag, and its server may be dead."""
+        try:
+            self._may_end = True
+            if self._stopping:
+                raise Stopped
+            yield
+        finally:
+            self._may_end = False
 
     def execute(self) -> None:
         """Carry the plan out; every way out ends with RunFinished."""
@@ -206,7 +222,9 @@ class Runner:
         if store.private:
             server = private_server(store.kind, directory, store.settings)
             try:
-                yield server.start(), server, None
+                with self._ending():
+                    reach = server.start()
+                yield reach, server, None
             finally:
                 server.stop()
                 shutil.rmtree(directory, ignore_errors=True)
@@ -240,17 +258,20 @@ class Runner:
             room=self._room_needed,
             tell=tell,
             pause=self._pause,
+            may_end=self._ending,
         )
         try:
             yield stay
         finally:
+            phase = self._chronicle.state.trials[-1].phase
+            hurry = self._stopping and phase in ("connect", "load")
             keep = self._plan.keep and repeat == self._plan.repeat
             if keep and self._stopping:
                 tell("warning", "half-done records are kept")
             elif not keep:
                 self._chronicle.phase(number, "clean-up")
             try:
-                stay.leave(keep=keep)
+                stay.leave(keep=keep, hurry=hurry)
             except KvtuiError as error:
                 tell("warning", markers.what_remains(error, store, namespace))
 
@@ -272,6 +293,11 @@ class Runner:
         asked = str(settings.get("client", clients[0]))
         plan = self._plan
         started: list[WorkerProcess] = []
+
+        def disturbed(lossy: bool) -> str:
+            with self._ending():
+                return stay.disturbed(lossy=lossy) if stay else ""
+
         try:
             for worker in range(workers):
                 started.append(
@@ -298,7 +324,7 @@ class Runner:
                 trial,
                 server,
                 opened=self._opened,
-                disturbed=lambda lossy: stay.disturbed(lossy=lossy) if stay else "",
+                disturbed=disturbed,
                 fits=lambda info: self._check_fit(number, store, info),
                 stopping=lambda: self._stopping,
             ).hold(store)
@@ -310,7 +336,8 @@ class Runner:
 
     def _room_needed(self) -> Room | None:
         if self._room is None:
-            self._room = self._opened().room()
+            with self._ending():
+                self._room = self._opened().room()
         return self._room
 
     def _check_disk(self, number: int, store: StorePlan) -> None:

@@ -259,6 +259,11 @@ class Proxy:
         (self._directory / "s").unlink(missing_ok=True)
         os.rmdir(self._directory)
 
+    @property
+    def ignored(self) -> int:
+        """How many connections were accepted and nothing more, so far."""
+        return len(self._ignored)
+
     def _start(self, target: Callable[[], None]) -> None:
         thread = Thread(target=target, daemon=True, name="proxy")
         self._threads.append(thread)
