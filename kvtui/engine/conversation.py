@@ -24,6 +24,11 @@ START_AHEAD_NS: Final = 10_000_000
 """For each worker: how far ahead the agreed start lies, so that all hear of it."""
 
 
+LOOK_AROUND_S: Final = 0.1
+"""How long nothing else is looked at where no worker says anything: a dead server, a
+wish to stop."""
+
+
 class Stopped(BaseException):
     """The run was asked to stop, and the trial has.
 
@@ -153,7 +158,7 @@ class Conversation:
     def _until(self, done: Callable[[], bool]) -> None:
         """Listen to the workers until ``done``; everything else happens here too."""
         while not done():
-            for key, _ in self._selector.select(timeout=0.1):
+            for key, _ in self._selector.select(LOOK_AROUND_S):
                 self._listen(key.data)
             self._look_around()
 
