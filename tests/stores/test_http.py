@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import pwd
 import shutil
 import signal
 import socket
@@ -23,6 +26,7 @@ from kvtui.stores.registry import StoreProfile
 from kvtui.stores.servers import http as page_server
 from kvtui.stores.servers import private_server
 from kvtui.stores.servers.base import SOCKET_LINK
+from tests.alone import MOUNTS, require_mounts
 from tests.conftest import Servers
 from tests.stores import pages
 from tests.stores.pages import GOOD, Pages
@@ -200,6 +204,52 @@ def test_every_page_server_serves_the_page_as_one_process(
     finally:
         made.stop()
     assert home == tmp_path or not home.exists()
+
+
+@pytest.mark.parametrize("which", SERVERS)
+def test_root_that_can_become_nobody_else_serves_as_itself(
+    which: str, tmp_path: Path
+) -> None:
+    """As in a user namespace that maps root alone, whose root is whoever made it."""
+    if which != "own" and find_program([which]) is None:
+        pytest.skip(f"{which} is not installed")
+    require_mounts()
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from kvtui.stores.servers import private_server\n"
+        "settings = {'transport': 'tcp', 'program': sys.argv[2]}\n"
+        "server = private_server('http', Path(sys.argv[1]), settings)\n"
+        "print(server.start()['page']); server.stop()"
+    )
+    program = sys.executable if which == "own" else which
+    done = subprocess.run(
+        [*MOUNTS, sys.executable, "-c", code, str(tmp_path), program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (f"/{page_server.PAGE}\n", "")
+
+
+def test_root_that_may_give_nothing_away_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container without the capability CHOWN."""
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(page_server, "_unprivileged", lambda: pwd.getpwnam("nobody"))
+    monkeypatch.setattr(os, "chown", refuse)
+    made = private_server("http", tmp_path, {"transport": "tcp"})
+    with pytest.raises(StoreUnavailable) as caught:
+        made.start()
+    made.stop()
+    assert "to nobody" in caught.value.message
+    assert "Operation not permitted" in caught.value.message
+    assert "ordinary user" in (caught.value.hint or "")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("which", SERVERS)

@@ -5,11 +5,12 @@ and its CPU time is the whole server's: nginx without a master process, Apache w
 ``-X``. Where kvtui runs as root the server does not: it runs as an unprivileged user
 from its first moment, in a folder of its own that this user may read. (A server that
 changed its user itself would lose its tie to this process: prctl(2),
-PR_SET_PDEATHSIG.)
+PR_SET_PDEATHSIG.) Root of a user namespace that has nobody else stays who it is.
 """
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import secrets
@@ -93,7 +94,7 @@ class PageServer(PrivateServer):
         if self._user is not None and self._home == self.directory:
             # Nobody but root may look into the run's folder.
             self._home = Path(tempfile.mkdtemp(prefix="kvtui-"))
-            os.chown(self._home, self._user.pw_uid, self._user.pw_gid)
+            self._give(self._home)
             link = self.directory / SOCKET_LINK
             link.unlink(missing_ok=True)
             link.symlink_to(self._home)
@@ -161,8 +162,17 @@ class PageServer(PrivateServer):
         self._give(path)
 
     def _give(self, path: Path) -> None:
-        if self._user is not None:
+        if self._user is None:
+            return
+        try:
             os.chown(path, self._user.pw_uid, self._user.pw_gid)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"http: root may not give {path} to {self._user.pw_name}, as whom the"
+                f" private server would run: {error.strerror}",
+                hint="run kvtui as an ordinary user, or with the capabilities CHOWN,"
+                " SETUID and SETGID",
+            ) from None
 
     def _nginx(self) -> str:
         home = self._home
@@ -171,8 +181,12 @@ class PageServer(PrivateServer):
             f"  {name}_temp_path {home}/temp;\n"
             for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
+        user = ""
+        if os.geteuid() == 0 and self._user is None:
+            # It would give its folders to an account that is not there.
+            user = f"user {pwd.getpwuid(0).pw_name} {grp.getgrgid(0).gr_name};\n"
         return (
-            f"daemon off;\nmaster_process off;\npid {home}/server.pid;\n"
+            f"{user}daemon off;\nmaster_process off;\npid {home}/server.pid;\n"
             "error_log stderr;\n"
             f"events {{ worker_connections {_CONNECTIONS}; }}\n"
             "http {\n  access_log off;\n  sendfile on;\n"
@@ -222,11 +236,25 @@ def page() -> bytes:
 
 
 def _unprivileged() -> pwd.struct_passwd | None:
+    """Whom root can become; None where there is nobody. In a user namespace that maps
+    root alone (user_namespaces(7)) there is not, and root is no more than whoever made
+    the namespace."""
     for name in _USERS:
         try:
             found = pwd.getpwnam(name)
         except KeyError:
             continue
-        if found.pw_uid:
+        mapped = _mapped(found.pw_uid, "uid_map") and _mapped(found.pw_gid, "gid_map")
+        if found.pw_uid and mapped:
             return found
     return None
+
+
+def _mapped(number: int, table: str) -> bool:
+    """Whether this user namespace has that user or group."""
+    try:
+        lines = Path(f"/proc/self/{table}").read_text().splitlines()
+    except OSError:
+        return True  # No such thing here: everybody is.
+    ranges = [tuple(map(int, line.split())) for line in lines]
+    return any(first <= number < first + count for first, _, count in ranges)
