@@ -95,14 +95,27 @@ class Conversation:
                 raise Stopped
             if ready.info.keeps:
                 told = "evicted_keys" in ready.info.details
-                lossy = bool(evicted or measured.figures.get("reconnects"))
-                lossy |= ready.info.eviction not in KEEPS_ALL and not told
+                drops = ready.info.eviction not in KEEPS_ALL and not told
+                lossy = bool(evicted or measured.figures.get("reconnects")) or drops
                 self._verify(store, lossy=lossy)
+                if drops and trial.findings().wrong:
+                    self._tell_lost(store, ready.info)
         except TrialFailed:
             trial.flush_intervals()
             raise
         finally:
             self._selector.close()
+
+    def _tell_lost(self, store: StorePlan, info: StoreInfo) -> None:
+        """The only evidence of what a server dropped that does not count it."""
+        found = self._trial.findings()
+        self._chronicle.note(
+            "error",
+            f"data lost: {found.wrong:,} of {found.checked:,} records on {store.name}"
+            " are missing or not whole; it drops records without counting them (limit"
+            f" {info.memory_limit}), or may",
+            self._trial.number,
+        )
 
     def _check_undisturbed(self, *, lossy: bool) -> None:
         """TrialFailed where it is not the store that is to blame."""

@@ -18,6 +18,8 @@ _CLOSE: Final = 0.8
 _PER_RECORD_BYTES: Final = 200
 """A key and what a store keeps beside it: up to 180 bytes in Redis 7.0."""
 _CONNECTIONS_BYTES: Final = 1_000_000
+_COUNTER_BYTES: Final = len(b'"x":1,')
+"""What a counter takes at least of a value's bytes."""
 _COUNTERS_FACTOR: Final = 2
 """What counters take of a value's bytes: 2.0 in Redis 7.0, where one record is one
 hash, and more in memcached 1.6."""
@@ -33,7 +35,32 @@ _MOST_COMPRESSED: Final = 20
 
 def check_fit(store: str, room: Room, info: StoreInfo) -> str:
     """A warning where it may become tight, else empty. TrialFailed where the store
-    cannot hold the records. Nothing is known of counters."""
+    cannot hold the records. Little is known of counters."""
+    return _check_number(store, room, info) or _check_bytes(store, room, info)
+
+
+def _check_number(store: str, room: Room, info: StoreInfo) -> str:
+    limit = info.records_limit
+    if limit is None:
+        return ""
+    if room.records > limit:
+        raise TrialFailed(
+            f"{store} cannot hold this data set: it has {room.records:,} records, and"
+            f" the server keeps {limit:,} at most, whatever their size"
+            f" ({info.memory_limit})",
+            hint="raise the server's limit, or take fewer profiles with --first",
+        )
+    free = limit - (info.records_used or 0)
+    most = _most_keys(room)
+    if most > _CLOSE * free:
+        many = f"its {room.records:,} records"
+        if room.counters:
+            many += f" may be {most:,} keys, one for each counter"
+        return f"{store} may drop records: {many}, and the server keeps {free:,} more"
+    return ""
+
+
+def _check_bytes(store: str, room: Room, info: StoreInfo) -> str:
     if room.counters:
         return ""
     item, limit = info.item_limit_bytes, info.memory_limit_bytes
@@ -68,6 +95,17 @@ def check_fit(store: str, room: Room, info: StoreInfo) -> str:
 def spare_others(store: str, room: Room, info: StoreInfo) -> None:
     """TrialFailed where the store would rather drop keys that are not kvtui's than
     refuse the records: with all that they take, not only their bytes."""
+    if info.records_limit is not None:
+        left = info.records_limit - (info.records_used or 0)
+        # It drops some before: it shares the keys out, not evenly, among several maps.
+        if _most_keys(room) > _CLOSE * left:
+            raise TrialFailed(
+                f"{store} has no room for this data set: the records may take"
+                f" {_most_keys(room):,} keys, and the server keeps {left:,} more than"
+                f" it has: it would drop keys that are not kvtui's (policy"
+                f" {info.eviction})",
+                hint="raise the server's limit, or take fewer profiles with --first",
+            )
     limit = info.memory_limit_bytes
     if limit is None:
         return
@@ -83,6 +121,15 @@ def spare_others(store: str, room: Room, info: StoreInfo) -> None:
             f" kvtui's (policy {info.eviction})",
             hint="raise the server's limit, or take fewer profiles with --first",
         )
+
+
+def _most_keys(room: Room) -> int:
+    """How many keys the records take at most, and one for the marker."""
+    keys = room.records + 1
+    if room.counters:
+        # Where each is a key of its own, and each record has one that lists them.
+        keys += room.records + room.total_bytes // _COUNTER_BYTES
+    return keys
 
 
 def check_disk(store: str, room: Room, folder: Path, *, compressed: bool) -> str:

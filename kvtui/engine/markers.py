@@ -219,12 +219,19 @@ def in_words(found: Found) -> str:
 def eviction_warning(store: StorePlan, found: Found) -> str:
     """A warning where a server would rather drop records than refuse them."""
     info = found.info
-    if info.eviction in KEEPS_ALL or info.memory_limit_bytes is None:
+    if info.eviction in KEEPS_ALL:
+        return ""
+    holds = []
+    if info.memory_limit_bytes is not None:
+        holds.append(size_words(info.memory_limit_bytes))
+    if info.records_limit is not None:
+        holds.append(f"{info.records_limit:,} keys")
+    if not holds:
         return ""
     others = ", and may drop some that are not kvtui's" if found.drops_others else ""
     return (
         f"{store.name} drops keys (policy {info.eviction}) once it holds"
-        f" {size_words(info.memory_limit_bytes)}{others}: a trial that loses any gets"
+        f" {' or '.join(holds)}{others}: a trial that loses any gets"
         " no rank"
     )
 

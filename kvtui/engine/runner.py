@@ -355,7 +355,8 @@ class Runner:
 
     def _check_fit(self, trial: int, store: StorePlan, info: StoreInfo) -> None:
         """TrialFailed for a store that cannot hold the records; said when tight."""
-        if info.memory_limit_bytes is None and info.item_limit_bytes is None:
+        limits = info.memory_limit_bytes, info.item_limit_bytes, info.records_limit
+        if limits == (None, None, None):
             return
         room = self._room_needed()
         if room is None:

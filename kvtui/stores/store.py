@@ -44,6 +44,10 @@ class StoreInfo(Struct, frozen=True, omit_defaults=True):
     memory_factor: float = 1.2
     """How much of that limit a byte of a value takes, near enough. Redis 7.0 took 1.15
     bytes on the records of 200 to 3,000 profiles, and 170 more a key."""
+    records_limit: int | None = None
+    """How many keys it holds at most, whosever, where it drops some beyond."""
+    records_used: int | None = None
+    """How many of them it holds already, where there is such a limit."""
     evictable_keys: int = 0
     """How many keys it holds, whosever, where it may drop some of them rather than
     refuse a write."""

@@ -29,6 +29,7 @@ from kvtui.runs.state import TrialState
 from kvtui.stores import registry
 from kvtui.stores.redis import RedisStore
 from kvtui.stores.servers import PrivateServer, private_server
+from kvtui.stores.servers import tokyo as tokyo_server
 from kvtui.stores.store import StoreInfo
 from tests.conftest import Servers, require_server
 from tests.engine.inside import Stage, stage
@@ -482,6 +483,75 @@ def test_items_of_others_in_memcached_are_not_put_at_risk(
     finally:
         stranger.close()
         server.stop()
+
+
+@contextlib.contextmanager
+def tyrant_of(
+    most: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[StorePlan, Any]]:
+    """A ttserver that keeps so many records and drops the oldest, and somebody's own
+    connection to it."""
+    require_server("tokyo")
+    monkeypatch.setitem(tokyo_server.DATABASES, "hash", f"*#capnum={most}")
+    server = private_server("tokyo", folder / "own", {"transport": "unix"})
+    settings = server.start()
+    stranger = registry.adapter("tokyo")(settings)
+    stranger.open()
+    try:
+        yield StorePlan("mine", "tokyo", settings), stranger
+    finally:
+        stranger.close()
+        server.stop()
+
+
+def test_more_records_than_a_server_keeps_are_refused_with_both_numbers(
+    stage: Stage, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """043, where the limit is a number of records and of no bytes."""
+    with tyrant_of(40, tmp_path, monkeypatch) as (store, stranger):
+        trial = only(stage, plan(data, store))
+        assert trial.outcome == "failed"
+        assert "it has 68 records, and the server keeps 40 at most" in trial.reason
+        assert "capnum=40" in trial.reason
+        assert trial.measured is None
+        assert stranger.count("fans") == 0
+        checked = command.check(plan(data, store))
+        assert any("drops keys" in text and "40 keys" in text for text in checked.found)
+
+
+@pytest.mark.parametrize("mode", ["record", "native"])
+def test_records_of_others_in_a_full_tyrant_are_not_put_at_risk(
+    stage: Stage, tmp_path: Path, data: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """043: also where each counter is a key of its own."""
+    with tyrant_of(120, tmp_path, monkeypatch) as (store, stranger):
+        others = [
+            b"shop:%d" % number for number in range(80 if mode == "record" else 1)
+        ]
+        for each in others:
+            stranger.put(each, b"x")
+        given = WorkloadPlan("fans", {"data": str(data), "mode": mode})
+        trial = only(stage, RunPlan(given, (store,), clients=2))
+        assert "it would drop keys that are not kvtui's" in trial.reason
+        assert trial.measured is None
+        assert all(stranger.get(each) == b"x" for each in others)
+
+
+def test_records_that_a_server_dropped_without_counting_are_lost_data(
+    stage: Stage, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """043: what is missing at the end is the only evidence."""
+    with tyrant_of(120, tmp_path, monkeypatch) as (store, _):
+        given = WorkloadPlan("fans", {"data": str(data), "mode": "native"})
+        trial = only(stage, RunPlan(given, (store,), clients=2))
+        assert trial.outcome == "done", trial.reason
+        assert trial.verified is not None
+        assert trial.verified.wrong > 0
+        assert not trial.kept_everything
+        (told,) = [text for text in notes(stage) if "data lost" in text]
+        assert f"{trial.verified.wrong:,} of 68 records" in told
+        assert "capnum=120" in told
+        assert any("may drop records" in text for text in notes(stage))
 
 
 def test_any_eviction_makes_the_result_invalid(

@@ -479,12 +479,16 @@ def test_a_limit_beyond_which_it_drops_records_is_told(
     """043: stat says nothing of it; the command line does, on this machine."""
     told_to_open(monkeypatch, database)
     said = {"type": "on-memory hash", "path": "*", "size": "77", "pid": "1"}
+    said["rnum"] = "5"
     here, there = socket.socketpair()
     with here, there:
         info = tokyo_server.described(said, here, "wire")
     assert info.memory_limit_bytes == limit_bytes
     assert info.memory_used_bytes == (77 if limit_bytes else None)
     assert info.memory_limit == limit
+    most = {"capnum=1000": 1000, "capnum=10 capsiz=1000": 10}.get(limit)
+    assert info.records_limit == most
+    assert info.records_used == (5 if most else None)
     assert ("oldest" in info.eviction) is limit.startswith("cap")
 
 

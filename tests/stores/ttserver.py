@@ -95,17 +95,37 @@ class Request:
         return [self.argument() for _ in range(count)]
 
 
+class Capped(dict[bytes, bytes]):
+    """So many records; the oldest go (``capnum`` of an on-memory hash)."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        super().__setitem__(key, value)
+        while len(self) > self.most:
+            del self[next(iter(self))]
+
+    def update(self, pairs: Any) -> None:
+        """Each by itself."""
+        for key, value in pairs:
+            self[key] = value
+
+
 class Database:
     """The records, and the file that keeps them from one start to the next."""
 
     def __init__(self, words: str) -> None:
         self.path, *options = words.split("#")
         self.type = TYPES.get(self.path) or ENDINGS.get(Path(self.path).suffix, "")
-        refused = [each for each in options if each.startswith("cap")]
+        caps = [each for each in options if each.startswith("cap")]
+        most = "".join(caps).removeprefix("capnum=")
+        refused = caps and not (self.path == "*" and most.isdecimal())
         if not self.type or refused:
             raise SystemExit(f"the stand-in cannot serve {words!r}")
         self.ordered = self.type.endswith("tree")
-        self.records: dict[bytes, bytes] = {}
+        self.records: dict[bytes, bytes] = Capped(int(most)) if caps else {}
         self.left: list[bytes] = []
         self.file: BinaryIO | None = None
         if self.path not in TYPES:

@@ -44,6 +44,7 @@ def described(
     limits = [f"{name}={options[name]}" for name in _LIMITS if name in options]
     limit = " ".join(limits) or ("none" if database else _UNKNOWN)
     limit_bytes = _size(options.get("capsiz", ""))
+    most = _size(options.get("capnum", ""))
     return StoreInfo(
         f"Tokyo Tyrant {stat.get('version', '?')}",
         address,
@@ -52,6 +53,8 @@ def described(
         memory_limit=limit,
         memory_limit_bytes=limit_bytes,
         memory_used_bytes=None if limit_bytes is None else _whole(stat.get("size")),
+        records_limit=most,
+        records_used=None if most is None else _whole(stat.get("rnum")),
         evictable_keys=(_whole(stat.get("rnum")) or 0) if limits else 0,
         item_limit_bytes=ARGUMENT_LIMIT_BYTES,
         eviction=f"the oldest beyond {limit}" if limits else limit,
