@@ -1,0 +1,272 @@
+"""Comparing what a store gave with what it must hold.
+
+Three ways to be false, each counted under its own name: *lost*, a record that is
+missing though it was inserted; *stale*, an older version than one that was acknowledged
+before the read began; *wrong*, anything else: another record's value, a version that
+nobody wrote, a checksum or a byte that is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvtui.jobs.ycsb.keys import Keys, Records
+from kvtui.jobs.ycsb.ledger import FIRST, MAYBE, STEP, VERSION_BITS, WRITTEN, Ledger
+from kvtui.jobs.ycsb.values import Values
+
+WRONG, LOST, STALE = "wrong", "lost", "stale"
+FALSE: Final = (WRONG, LOST, STALE)
+
+Reply = bytes | bool | None
+"""A value; None for a miss; False for an operation that failed."""
+Pairs = Sequence[tuple[bytes, bytes]] | bool
+
+
+class Tally:
+    """What one client has found."""
+
+    def __init__(self) -> None:
+        self.compared = 0
+        self.bytes = 0
+        self.found = dict.fromkeys(FALSE, 0)
+        self.first = ""
+
+    def add(self, kind: str, number: int, first: str) -> None:
+        """So many of a kind; ``first`` says the first of them."""
+        if number:
+            self.found[kind] += number
+            self.first = self.first or first
+
+    @property
+    def total(self) -> int:
+        """Of every kind."""
+        return sum(self.found.values())
+
+
+class Checker:
+    """Knows keys, values and ledger."""
+
+    def __init__(
+        self, keys: Keys, values: Values, ledger: Ledger, loaded: int, operations: int
+    ) -> None:
+        self._keys, self._values, self._ledger = keys, values, ledger
+        self._loaded, self._operations = loaded, operations
+        self._sorted: NDArray[np.bytes_] | None = None
+
+    def expect_scans(self) -> None:
+        """Sort the keys of what is loaded, to know what a scan must find."""
+        self._sorted = np.sort(self._keys.names(np.arange(self._loaded)))
+
+    def check(
+        self,
+        records: Records,
+        replies: list[Any],
+        tally: Tally,
+        entries: list[int] | None = None,
+    ) -> None:
+        """Compare replies with their records. ``entries`` are those that the records
+        had when each read began; without them it is those that they have now, which
+        for records that nobody changes is the same."""
+        before: Any
+        if entries is None:
+            before = self._ledger.entry_array[records]
+        else:
+            before = np.array(entries, np.uint64)
+        try:
+            values = b"".join(replies)
+        except TypeError:  # Some are missing, or failed.
+            values = b""
+        size = self._values.size
+        if len(values) != len(replies) * size or not _even(replies, size):
+            records, before, values = self._sift(records, before, replies, tally)
+        if len(records):
+            self._compare(records, before, values, tally)
+
+    def _sift(
+        self, records: Records, before: Any, replies: list[Any], tally: Tally
+    ) -> tuple[Records, Any, bytes]:
+        """Only what has the size of a value; the rest is told."""
+        size, good = self._values.size, []
+        for at, reply in enumerate(replies):
+            if reply is False:
+                continue
+            if reply is None:
+                if before[at] != MAYBE:
+                    tally.compared += 1
+                    tally.add(LOST, 1, f"{self._name(records[at])}: it is missing")
+            elif len(reply) != size:
+                tally.compared += 1
+                tally.bytes += len(reply)
+                said = f"a value of {len(reply):,} bytes, not {size:,}"
+                tally.add(WRONG, 1, f"{self._name(records[at])}: {said}")
+            else:
+                good.append(at)
+        chosen = np.array(good, np.int64)
+        return records[chosen], before[chosen], b"".join(replies[at] for at in good)
+
+    def _compare(
+        self, records: Records, before: Any, values: bytes, tally: Tally
+    ) -> None:
+        """Values of the right size, one after the other."""
+        number, size = len(records), self._values.size
+        tally.compared += number
+        tally.bytes += len(values)
+        found = self._values.read(values)
+        versions = found["version"].copy()
+        possible = self._possible(versions)
+        expected = self._values.array(
+            records.astype(np.uint64), np.where(possible, versions, FIRST)
+        )
+        same = possible
+        if not possible.all() or expected.tobytes() != values:
+            shape = number, size
+            ours = expected.view(np.uint8).reshape(shape)
+            theirs = np.frombuffer(values, np.uint8).reshape(shape)
+            same = possible & (ours == theirs).all(axis=1)
+            self._tell_wrong(records, found, same, tally)
+        self._tell_stale(records, versions, before, same, tally)
+
+    def _possible(self, versions: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Versions that somebody has at least begun to write."""
+        first: NDArray[np.bool_] = versions == FIRST
+        if first.all():
+            return first
+        number = versions.astype(np.int64) - WRITTEN
+        there = (number >= 0) & (number < self._operations)
+        begun = self._ledger.before_array[np.where(there, number, 0)] != 0
+        return first | (there & begun)
+
+    def _tell_wrong(
+        self, records: Records, found: Any, same: NDArray[np.bool_], tally: Tally
+    ) -> None:
+        wrong = np.flatnonzero(~same)
+        if not len(wrong):
+            return
+        at = int(wrong[0])
+        name = self._name(records[at])
+        other = int(found["record"][at])
+        if other != int(records[at]):
+            said = f"the value of another record ({other:,}), or no value of kvtui's"
+        elif not self._possible(found["version"][at : at + 1])[0]:
+            said = f"version {int(found['version'][at]):,}, which nobody wrote"
+        else:
+            said = "the bytes are not those that were written"
+        tally.add(WRONG, len(wrong), f"{name}: {said}")
+
+    def _tell_stale(
+        self,
+        records: Records,
+        versions: NDArray[np.uint64],
+        before: Any,
+        same: NDArray[np.bool_],
+        tally: Tally,
+    ) -> None:
+        other = same & (versions != before & np.uint64(STEP - 1))
+        if not other.any():
+            return
+        ledger, bits = self._ledger, np.uint64(VERSION_BITS)
+        number = np.maximum(versions.astype(np.int64) - WRITTEN, 0)
+        chain = (ledger.before_array[number] >> bits) + np.uint64(1)
+        chain[versions == FIRST] = 0
+        for at in np.flatnonzero(other & (chain < before >> bits)).tolist():
+            version, entry = int(versions[at]), int(before[at])
+            if ledger.is_overtaken(version, entry):
+                newer = (entry >> VERSION_BITS) - int(chain[at])
+                tally.add(
+                    STALE,
+                    1,
+                    f"{self._name(records[at])}: {newer:,} acknowledged"
+                    f" {'change' if newer == 1 else 'changes'} behind",
+                )
+
+    def check_scans(
+        self, records: Records, lengths: Records, replies: list[Any], tally: Tally
+    ) -> None:
+        """Compare what scans found: from the right key on, in order, no more than was
+        asked for, nothing left out that was loaded, every value its key's own."""
+        starts = self._keys.names(records).tolist()
+        flat_keys: list[bytes] = []
+        flat_values: list[bytes] = []
+        for start, record, length, pairs in zip(
+            starts, records.tolist(), lengths.tolist(), replies, strict=True
+        ):
+            if pairs is False:
+                continue
+            ours = [pair for pair in pairs if pair[0].startswith(self._keys.start)]
+            names = [pair[0] for pair in ours]
+            problem = ""
+            if len(pairs) > length:
+                problem = f"{len(pairs):,} pairs, where {length:,} were asked for"
+            elif names != sorted(set(names)) or (names and names[0] < start):
+                problem = "its pairs are not in the order of their keys"
+            if problem:
+                tally.add(WRONG, 1, f"the scan from {self._name(record)}: {problem}")
+            missing = self._missing(start, length, len(pairs), names)
+            tally.add(
+                LOST, missing, f"the scan from {self._name(record)}: it leaves out some"
+            )
+            flat_keys += names
+            flat_values += [pair[1] for pair in ours]
+        if flat_keys:
+            self._check_pairs(flat_keys, flat_values, tally)
+
+    def _missing(self, start: bytes, asked: int, got: int, names: list[bytes]) -> int:
+        """How many loaded records a scan has left out."""
+        if self._sorted is None:
+            return 0
+        first = int(np.searchsorted(self._sorted, np.bytes_(start), "left"))
+        last = len(self._sorted)
+        if got >= asked:  # It may go on behind what it found.
+            end = names[-1] if names else start
+            last = int(np.searchsorted(self._sorted, np.bytes_(end), "right"))
+        there = self._sorted[first:last]
+        if len(there) > asked:
+            there = there[:asked]
+        return len(set(there.tolist()) - set(names))
+
+    def _check_pairs(
+        self, names: list[bytes], values: list[bytes], tally: Tally
+    ) -> None:
+        """Every value must be that of the key beside it."""
+        size = self._values.size
+        whole = [(n, v) for n, v in zip(names, values, strict=True) if len(v) == size]
+        odd = len(names) - len(whole)
+        tally.compared += odd
+        if odd:
+            said = "a scan found a value of another size"
+            tally.add(WRONG, odd, said)
+        joined = b"".join(value for _, value in whole)
+        claimed = self._values.read(joined)["record"]
+        known = claimed < len(self._ledger.entries)
+        records = np.where(known, claimed, 0).astype(np.int64)
+        right = known & (
+            self._keys.names(records) == np.array([name for name, _ in whole])
+        )
+        wrong = int((~right).sum())
+        if wrong:
+            tally.compared += wrong
+            at = int(np.flatnonzero(~right)[0])
+            said = f"{_shown(whole[at][0])}: a scan found another record's value"
+            tally.add(WRONG, wrong, said)
+        chosen = np.flatnonzero(right)
+        if len(chosen):
+            good = joined if not wrong else b"".join(whole[i][1] for i in chosen)
+            # What a record's entry was when the scan came to it, nobody knows.
+            before = np.full(len(chosen), FIRST, np.uint64)
+            self._compare(records[chosen], before, good, tally)
+
+    def _name(self, record: int) -> str:
+        return _shown(self._keys.names(np.array([record], np.int64)).tolist()[0])
+
+
+def _even(replies: list[Any], size: int) -> bool:
+    """Whether all are of one size; that their sum fits could be by chance."""
+    return set(map(len, replies)) == {size}
+
+
+def _shown(key: bytes) -> str:
+    return key.rpartition(b":")[2].decode("ascii", "replace")
