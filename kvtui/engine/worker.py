@@ -91,10 +91,15 @@ def work(orders: Orders, emit: Emit) -> None:
     with contextlib.ExitStack() as opened:
         target = _Target(plan, opened)
         info = target.admin.info()
+        workload.share(Path(plan.shared) if plan.shared else None)
         workload.load(plan.mine, plan.clients, keeps=info.keeps)
         emit(Ready(info, workload.progress()[1]))
         while True:
             match orders.next():
+                case Go(phase="load") as go:
+                    part = _measure(plan, workload, target, orders.control, emit, go)
+                    target.connect_again()
+                    emit(part)
                 case Go() as go:
                     retried = target.retries
                     part = _measure(plan, workload, target, orders.control, emit, go)
@@ -112,7 +117,7 @@ class _Target:
     """The store as this worker reaches it."""
 
     def __init__(self, plan: WorkerPlan, opened: contextlib.ExitStack) -> None:
-        self._plan = plan
+        self._plan, self._opened = plan, opened
         adapter = stores.adapter(plan.kind)
         _allow_files(len(plan.mine) + SPARE_FILES)
         self.admin: Store = adapter(plan.settings)
@@ -156,6 +161,15 @@ class _Target:
                 opened.callback(store.close)
                 self._stores.append(store)
 
+    def connect_again(self) -> None:
+        """For the next phase, before its clock runs: the wire loop closes what it had.
+        StoreUnavailable where that cannot be."""
+        if self._plan.mode == "wire":
+            admin = cast(WireStore, self.admin)
+            while len(self._connections) < len(self._plan.mine):
+                self._connections.append(admin.wire())
+                self._opened.callback(self._connections[-1][0].close)
+
     @property
     def retries(self) -> int:
         """Changes made anew within their operations, by all clients of this worker."""
@@ -191,7 +205,10 @@ def _measure(
     go: Go,
 ) -> MeasuredPart:
     recorder = Recorder(len(plan.mine))
-    clients = [workload.client(index) for index in plan.mine]
+    if go.phase == "load":
+        clients = workload.fillers()
+    else:
+        clients = [workload.client(index) for index in plan.mine]
     # Nothing that exists now is garbage; do not look through it while measuring.
     gc.collect()
     gc.freeze()

@@ -68,16 +68,15 @@ class Batches:
         self._nobody = 0
         self.values: Values
 
-    def begin(self, clients: int, *, writes: int) -> None:
+    def begin(self, clients: int, *, writes: int, scans: bool) -> None:
         """Make what can be made once. ``writes``: how many the ledger has room for."""
         given = self._given
         self.values = Values(
             given.value_bytes, compress_ratio=given.compress_ratio, seed=given.seed
         )
-        fair = ROOM_BYTES // (2 * clients * given.value_bytes)
-        self.slice_size = max(
-            1, min(max(SHORTEST, LONGEST // max(1, clients)), fair)
-        )
+        each = given.value_bytes * (given.scan_longest if scans else 1)
+        fair = ROOM_BYTES // (2 * clients * each)
+        self.slice_size = max(1, min(max(SHORTEST, LONGEST // max(1, clients)), fair))
         self._nobody = writes
         if given.records <= KNOWN_AHEAD:
             names = self.keys.names(np.arange(given.records)).tolist()

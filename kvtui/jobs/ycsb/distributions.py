@@ -113,7 +113,8 @@ def zeta(items: int, theta: float) -> float:
     first = -theta * (high ** (-theta - 1) - low ** (-theta - 1)) / 12
     factor = -theta * (theta + 1) * (theta + 2)
     third = factor * (high ** (-theta - 3) - low ** (-theta - 3)) / 720
-    return total + integral + (high**-theta - low**-theta) / 2 + first - third
+    rest: float = integral + (high**-theta - low**-theta) / 2 + first - third
+    return total + rest
 
 
 class PlainZipfian(Chooser):

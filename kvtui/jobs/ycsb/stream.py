@@ -72,8 +72,8 @@ class Stream:
 
     def _draw(self, first: int, size: int) -> Draws:
         random = self._random
-        kinds = np.searchsorted(self._bounds, random.random(size), "right")
-        kinds = kinds.astype(np.uint8)
+        drawn = np.searchsorted(self._bounds, random.random(size), "right")
+        kinds = drawn.astype(np.uint8)
         before = np.zeros(size, np.int64)
         inserting = kinds == INSERT
         if self._inserts:

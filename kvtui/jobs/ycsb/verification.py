@@ -8,7 +8,6 @@ nobody wrote, a checksum or a byte that is off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,10 +19,6 @@ from kvtui.jobs.ycsb.values import Values
 
 WRONG, LOST, STALE = "wrong", "lost", "stale"
 FALSE: Final = (WRONG, LOST, STALE)
-
-Reply = bytes | bool | None
-"""A value; None for a miss; False for an operation that failed."""
-Pairs = Sequence[tuple[bytes, bytes]] | bool
 
 
 class Tally:
@@ -68,9 +63,12 @@ class Checker:
         tally: Tally,
         entries: list[int] | None = None,
     ) -> None:
-        """Compare replies with their records. ``entries`` are those that the records
-        had when each read began; without them it is those that they have now, which
-        for records that nobody changes is the same."""
+        """Compare replies (None: a miss; False: it failed) with their records.
+
+        ``entries`` are those that the records had when each read began; without them
+        it is those that they have now, which for records that nobody changes is the
+        same.
+        """
         before: Any
         if entries is None:
             before = self._ledger.entry_array[records]
@@ -138,7 +136,8 @@ class Checker:
         number = versions.astype(np.int64) - WRITTEN
         there = (number >= 0) & (number < self._operations)
         begun = self._ledger.before_array[np.where(there, number, 0)] != 0
-        return first | (there & begun)
+        possible: NDArray[np.bool_] = first | (there & begun)
+        return possible
 
     def _tell_wrong(
         self, records: Records, found: Any, same: NDArray[np.bool_], tally: Tally
@@ -187,77 +186,105 @@ class Checker:
         self, records: Records, lengths: Records, replies: list[Any], tally: Tally
     ) -> None:
         """Compare what scans found: from the right key on, in order, no more than was
-        asked for, nothing left out that was loaded, every value its key's own."""
-        starts = self._keys.names(records).tolist()
-        flat_keys: list[bytes] = []
-        flat_values: list[bytes] = []
-        for start, record, length, pairs in zip(
-            starts, records.tolist(), lengths.tolist(), replies, strict=True
-        ):
-            if pairs is False:
-                continue
-            ours = [pair for pair in pairs if pair[0].startswith(self._keys.start)]
-            names = [pair[0] for pair in ours]
-            problem = ""
-            if len(pairs) > length:
-                problem = f"{len(pairs):,} pairs, where {length:,} were asked for"
-            elif names != sorted(set(names)) or (names and names[0] < start):
-                problem = "its pairs are not in the order of their keys"
-            if problem:
-                tally.add(WRONG, 1, f"the scan from {self._name(record)}: {problem}")
-            missing = self._missing(start, length, len(pairs), names)
-            tally.add(
-                LOST, missing, f"the scan from {self._name(record)}: it leaves out some"
-            )
-            flat_keys += names
-            flat_values += [pair[1] for pair in ours]
-        if flat_keys:
-            self._check_pairs(flat_keys, flat_values, tally)
+        asked for, nothing left out that was loaded, every value its key's own.
 
-    def _missing(self, start: bytes, asked: int, got: int, names: list[bytes]) -> int:
-        """How many loaded records a scan has left out."""
+        What entry a record had when a scan came to it nobody knows; so a scan's values
+        may be wrong, and records lost, but none is told to be stale.
+        """
+        done = [at for at, pairs in enumerate(replies) if pairs is not False]
+        if not done:
+            return
+        records, lengths = records[done], lengths[done]
+        start = self._keys.start
+        found = [replies[at] for at in done]
+        got = np.array(list(map(len, found)), np.int64)
+        for at, pairs in enumerate(found):
+            if pairs and not pairs[-1][0].startswith(start):
+                # It went on behind our keys; what is before them shows in their order.
+                found[at] = [pair for pair in pairs if pair[0].startswith(start)]
+        flat = [pair for pairs in found for pair in pairs]
+        names = np.array([pair[0] for pair in flat], np.bytes_)
+        ours = np.array(list(map(len, found)), np.int64)
+        ends = np.cumsum(ours)
+        starts = self._keys.names(records)
+        self._tell_order(records, starts, lengths, got, names, ours, tally)
+        loaded = self._check_pairs(names, [pair[1] for pair in flat], tally)
         if self._sorted is None:
-            return 0
-        first = int(np.searchsorted(self._sorted, np.bytes_(start), "left"))
-        last = len(self._sorted)
-        if got >= asked:  # It may go on behind what it found.
-            end = names[-1] if names else start
-            last = int(np.searchsorted(self._sorted, np.bytes_(end), "right"))
-        there = self._sorted[first:last]
-        if len(there) > asked:
-            there = there[:asked]
-        return len(set(there.tolist()) - set(names))
+            return
+        before = np.concatenate(([0], np.cumsum(loaded)))
+        found_loaded = before[ends] - before[ends - ours]
+        first = np.searchsorted(self._sorted, starts, "left")
+        last = np.full(len(done), len(self._sorted))
+        full = (got >= lengths) & (ours > 0)  # There may be more behind it.
+        if full.any():
+            ending = names[ends[full] - 1]
+            last[full] = np.searchsorted(self._sorted, ending, "right")
+        there = last - first
+        missing = np.where(
+            there > lengths, lengths - got, np.minimum(there, lengths) - found_loaded
+        )
+        left_out = np.flatnonzero(missing > 0)
+        if len(left_out):
+            name = self._name(int(records[left_out[0]]))
+            said = f"the scan from {name}: {missing[left_out[0]]:,} records left out"
+            tally.add(LOST, int(missing[left_out].sum()), said)
+
+    def _tell_order(
+        self,
+        records: Records,
+        starts: NDArray[np.bytes_],
+        lengths: Records,
+        got: Records,
+        names: NDArray[np.bytes_],
+        ours: Records,
+        tally: Tally,
+    ) -> None:
+        """Scans that found too much, or not in order."""
+        wrong = got > lengths
+        if len(names):
+            begins = np.cumsum(ours) - ours
+            filled = ours > 0
+            wrong[filled] |= names[begins[filled]] < starts[filled]
+            disordered = np.flatnonzero(names[1:] <= names[:-1]) + 1
+            of_scan = np.repeat(np.arange(len(ours)), ours)
+            inside = disordered[of_scan[disordered] == of_scan[disordered - 1]]
+            wrong[of_scan[inside]] = True
+        scans = np.flatnonzero(wrong)
+        if len(scans):
+            name = self._name(int(records[scans[0]]))
+            said = f"the scan from {name}: not the next keys, in order, up to its limit"
+            tally.add(WRONG, len(scans), said)
 
     def _check_pairs(
-        self, names: list[bytes], values: list[bytes], tally: Tally
-    ) -> None:
-        """Every value must be that of the key beside it."""
+        self, names: NDArray[np.bytes_], values: list[bytes], tally: Tally
+    ) -> NDArray[np.int64]:
+        """Every value must be that of the key beside it. Returns 1 for each that is of
+        a loaded record, else 0."""
         size = self._values.size
-        whole = [(n, v) for n, v in zip(names, values, strict=True) if len(v) == size]
-        odd = len(names) - len(whole)
-        tally.compared += odd
-        if odd:
-            said = "a scan found a value of another size"
-            tally.add(WRONG, odd, said)
-        joined = b"".join(value for _, value in whole)
+        whole = np.array(list(map(len, values)), np.int64) == size
+        joined = b"".join(values)
+        if not whole.all():
+            joined = b"".join(each for each in values if len(each) == size)
+            self._tell_pairs(names[~whole], "a value of another size", tally)
         claimed = self._values.read(joined)["record"]
         known = claimed < len(self._ledger.entries)
         records = np.where(known, claimed, 0).astype(np.int64)
-        right = known & (
-            self._keys.names(records) == np.array([name for name, _ in whole])
-        )
-        wrong = int((~right).sum())
-        if wrong:
-            tally.compared += wrong
-            at = int(np.flatnonzero(~right)[0])
-            said = f"{_shown(whole[at][0])}: a scan found another record's value"
-            tally.add(WRONG, wrong, said)
-        chosen = np.flatnonzero(right)
-        if len(chosen):
-            good = joined if not wrong else b"".join(whole[i][1] for i in chosen)
-            # What a record's entry was when the scan came to it, nobody knows.
-            before = np.full(len(chosen), FIRST, np.uint64)
-            self._compare(records[chosen], before, good, tally)
+        right = known & (self._keys.names(records) == names[whole])
+        if not right.all():
+            self._tell_pairs(names[whole][~right], "another record's value", tally)
+            rows = np.frombuffer(joined, f"V{size}")
+            joined = rows[right].tobytes()
+        if right.any():
+            before = np.full(int(right.sum()), FIRST, np.uint64)
+            self._compare(records[right], before, joined, tally)
+        loaded = np.ones(len(names), np.int64)
+        loaded[np.flatnonzero(whole)[right & (records >= self._loaded)]] = 0
+        return loaded
+
+    def _tell_pairs(self, names: NDArray[np.bytes_], said: str, tally: Tally) -> None:
+        tally.compared += len(names)
+        first = f"{_shown(names[0])}: a scan found {said}"
+        tally.add(WRONG, len(names), first)
 
     def _name(self, record: int) -> str:
         return _shown(self._keys.names(np.array([record], np.int64)).tolist()[0])

@@ -20,7 +20,6 @@ from kvtui.jobs.workload import Findings, Keep, Keeper, Prepared, Room, Workload
 from kvtui.jobs.ycsb import parameters, stream
 from kvtui.jobs.ycsb.batches import Batches, Rows
 from kvtui.jobs.ycsb.ledger import CHAIN, FIRST, MAYBE, Ledger
-from kvtui.jobs.ycsb.parameters import YcsbParameters
 from kvtui.jobs.ycsb.verification import LOST, STALE, WRONG, Checker, Tally
 from kvtui.stores.operations import Client, Operation
 
@@ -116,9 +115,13 @@ class YcsbWorkload(Workload):
         if self._mix.update or self._mix.rmw:
             writes = given.operations
         self._ledger = Ledger(self._shared, given.records + inserts, writes)
-        self._batches.begin(len(mine), writes=writes)
+        self._batches.begin(len(mine), writes=writes, scans=bool(self._mix.scan))
         self._checker = Checker(
-            self._batches.keys, self._batches.values, self._ledger, given.records, writes
+            self._batches.keys,
+            self._batches.values,
+            self._ledger,
+            given.records,
+            writes,
         )
         if self._mix.scan:
             self._checker.expect_scans()
