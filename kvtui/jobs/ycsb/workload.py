@@ -43,7 +43,8 @@ class YcsbWorkload(Workload):
     def __init__(self, given: dict[str, Any], directory: Path) -> None:
         self.parameters = parameters.check(self.name, given)
         self._mix = parameters.mix(self.name, self.parameters)
-        self._mine: tuple[int, ...] = ()
+        self.mine: tuple[int, ...] = ()
+        """The clients of this worker."""
         self._keeps = True
         self._shared: Path | None = None
         self._batches = Batches(self.parameters, self.namespace)
@@ -107,7 +108,7 @@ class YcsbWorkload(Workload):
     def load(self, mine: Sequence[int], clients: int, *, keeps: bool) -> None:
         """Open the ledger; everything else is drawn while it goes on."""
         given = self.parameters
-        self._mine, self._keeps = tuple(mine), keeps
+        self.mine, self._keeps = tuple(mine), keeps
         inserts, writes = 0, 0
         if self._mix.insert:
             most = max(stream.share(given.operations, clients, 0), 1)
@@ -132,10 +133,10 @@ class YcsbWorkload(Workload):
     def fillers(self) -> list[Client]:
         """Every client loads every n-th record, so that all of them together go
         through the records in order."""
-        for index in self._mine:
+        for index in self.mine:
             mine = range(index, self.parameters.records, self.parameters.clients)
             self._done[index] = Progress(len(mine))
-        return [self._fill(index) for index in self._mine]
+        return [self._fill(index) for index in self.mine]
 
     def _fill(self, index: int) -> Client:
         given, done = self.parameters, self._done[index]
@@ -265,7 +266,7 @@ class YcsbWorkload(Workload):
         """Read every record once more, each client those that it loaded and
         inserted."""
         self._swept = 0
-        yield [self._read_back(index) for index in self._mine]
+        yield [self._read_back(index) for index in self.mine]
 
     def _read_back(self, index: int) -> Client:
         given, size = self.parameters, self._batches.slice_size
@@ -293,7 +294,7 @@ class YcsbWorkload(Workload):
         """What reading everything back has found, and the clients before."""
         found = Findings(checked=self._swept)
         given = self.parameters
-        for index in self._mine:
+        for index in self.mine:
             found.expected += len(range(index, given.records, given.clients))
             found.expected += self._inserted.get(index, 0)
         for tallies, when in ((self._sweep, ""), (self._tallies, " when read")):
