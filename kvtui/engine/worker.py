@@ -24,6 +24,7 @@ from typing import Final, cast
 
 from kvtui import secrets
 from kvtui.engine import calls, wire
+from kvtui.engine.bursts import one_by_one
 from kvtui.engine.channel import Receiver, Sender
 from kvtui.engine.control import Control
 from kvtui.engine.messages import (
@@ -108,7 +109,7 @@ def work(orders: Orders, emit: Emit) -> None:
                         part.figures[RETRIES] = target.retries - retried
                     emit(part)
                 case Verify():
-                    _verify(workload, target, emit)
+                    _verify(workload, target, emit, plan.mode)
                 case Finish() | None:
                     return
 
@@ -209,6 +210,7 @@ def _measure(
         clients = workload.fillers()
     else:
         clients = [workload.client(index) for index in plan.mine]
+    clients = _suiting(clients, workload, plan.mode)
     # Nothing that exists now is garbage; do not look through it while measuring.
     gc.collect()
     gc.freeze()
@@ -242,6 +244,14 @@ def _measure(
     reporter.stop()
     gc.unfreeze()
     return _measured_part(recorder, figures, control, start, gone, hung=loop.is_alive())
+
+
+def _suiting(clients: list[Client], workload: Workload, mode: str) -> list[Client]:
+    """As the loop can drive them: the wire loop knows no bursts, as its turns are what
+    lets many clients share a thread."""
+    if workload.bursts and mode == "wire":
+        return [one_by_one(client) for client in clients]
+    return clients
 
 
 def _count_evicted(part: MeasuredPart, before: StoreInfo, target: _Target) -> None:
@@ -354,7 +364,7 @@ class _Reporter:
         self._index += 1
 
 
-def _verify(workload: Workload, target: _Target, emit: Emit) -> None:
+def _verify(workload: Workload, target: _Target, emit: Emit, mode: str) -> None:
     batch: list[tuple[int, bytes]] = []
     batch_bytes = 0
     done = Event()
@@ -377,6 +387,7 @@ def _verify(workload: Workload, target: _Target, emit: Emit) -> None:
     teller.start()
     try:
         for clients in workload.verifiers(keep):
+            clients = _suiting(clients, workload, mode)
             target.run(clients, Recorder(len(clients)), Control())
     finally:
         done.set()

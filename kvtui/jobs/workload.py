@@ -82,6 +82,8 @@ class Workload(ABC):
     """Whether it needs a store that can be written to."""
     kinds: ClassVar[frozenset[str]] = frozenset()
     """The kinds of store that it can be asked of; empty: any."""
+    bursts: ClassVar[bool] = False
+    """Whether its clients yield bursts of operations."""
     fills: ClassVar[bool] = False
     """Whether it puts records into the store before the clock of measuring runs."""
 

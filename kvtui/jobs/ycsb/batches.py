@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvtui.jobs.ycsb.keys import Keys, Records
-from kvtui.jobs.ycsb.ledger import FIRST, STEP, WRITTEN
+from kvtui.jobs.ycsb.ledger import FIRST, WRITTEN
 from kvtui.jobs.ycsb.parameters import YcsbParameters
 from kvtui.jobs.ycsb.stream import INSERT, RMW, SCAN, UPDATE, Draws
 from kvtui.jobs.ycsb.values import Values
@@ -42,10 +42,9 @@ class Rows(NamedTuple):
     """Which get or scan."""
     writes: bool
     """Whether there is any other."""
-    entries: list[int]
-    """What a write adds to its record's chain (or, for an insert, its entry); 0 for
-    what reads."""
-    numbers: list[int]
+    versions: NDArray[np.int64]
+    """What a write writes; 0 for what reads."""
+    numbers: NDArray[np.int64]
     """Of a write, where its predecessor is kept; of a read, 1 where its record is
     written back."""
     lengths: Records
@@ -131,7 +130,7 @@ class Batches:
             lengths = np.zeros(len(kinds), np.int64)
         lengths = np.where(scanning, lengths, 0)
         if not writing.any() and not scanning.any():
-            none = [0] * len(kinds)
+            none = np.zeros(len(kinds), np.int64)
             gets = self.gets(records)
             return Rows(units, gets, records, reading, False, none, none, lengths)
         made = np.empty(len(kinds), np.object_)
@@ -147,8 +146,7 @@ class Batches:
         versions = np.where(inserting, FIRST, numbers + WRITTEN)
         if writing.any():
             made[writing] = _objects(self.puts(records[writing], versions[writing]))
-        entries = np.where(inserting, FIRST, versions + STEP)
-        entries[reading] = 0
+        versions[reading] = 0
         numbers[inserting] = self._nobody
         numbers[reading] = twice[reading]
         return Rows(
@@ -157,8 +155,8 @@ class Batches:
             records,
             reading,
             True,
-            entries.tolist(),
-            numbers.tolist(),
+            versions,
+            numbers,
             lengths,
         )
 

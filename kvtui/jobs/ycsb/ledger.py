@@ -73,3 +73,40 @@ class Ledger:
         if version < WRITTEN:
             return 0
         return (self.before[version - WRITTEN] >> VERSION_BITS) + 1
+
+    def settle(
+        self,
+        records: NDArray[np.int64],
+        versions: NDArray[np.int64],
+        numbers: NDArray[np.int64],
+        failed: NDArray[np.bool_] | None,
+    ) -> Entries:
+        """Enter what a client did that was the only one to write these records, after
+        it was done: ``versions`` are those that it wrote, in order, 0 where it read.
+        Returns the entry that each record had at that moment.
+
+        The same as ``before[number] = entries[record]`` ahead of each write and the new
+        entry behind it, for many at once: sorted by record and then by order, what was
+        written to a record before stands right before it.
+        """
+        size = len(records)
+        order = np.sort(records * size + np.arange(size)) % size
+        record, version = records[order], versions[order].astype(np.uint64)
+        writes = version > 0
+        done = writes if failed is None else writes & ~failed[order]
+        place = np.arange(size)
+        same = np.zeros(size, np.bool_)
+        same[1:] = record[1:] == record[:-1]
+        first = np.maximum.accumulate(np.where(same, 0, place))
+        last = np.full(size, -1)
+        last[1:] = np.maximum.accumulate(np.where(done, place, -1))[:-1]
+        written = np.cumsum(done) - done
+        chain = self.entry_array[record] & np.uint64(CHAIN)
+        chain += (written - written[first]).astype(np.uint64) << np.uint64(VERSION_BITS)
+        known = np.where(last >= first, chain | version[last], self.entry_array[record])
+        self.before_array[numbers[order][writes]] = known[writes]
+        new = (chain[done] + np.uint64(STEP)) | version[done]
+        self.entry_array[record[done]] = new  # Of several for one, the last stays.
+        entries = np.empty(size, np.uint64)
+        entries[order] = known
+        return entries

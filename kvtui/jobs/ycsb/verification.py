@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kvtui.errors import OperationFailed
 from kvtui.jobs.ycsb.keys import Keys, Records
 from kvtui.jobs.ycsb.ledger import FIRST, MAYBE, STEP, VERSION_BITS, WRITTEN, Ledger
 from kvtui.jobs.ycsb.values import Values
@@ -61,9 +62,9 @@ class Checker:
         records: Records,
         replies: list[Any],
         tally: Tally,
-        entries: list[int] | None = None,
+        entries: Any = None,
     ) -> None:
-        """Compare replies (None: a miss; False: it failed) with their records.
+        """Compare replies (or an OperationFailed each) with their records.
 
         ``entries`` are those that the records had when each read began; without them
         it is those that they have now, which for records that nobody changes is the
@@ -90,7 +91,7 @@ class Checker:
         """Only what has the size of a value; the rest is told."""
         size, good = self._values.size, []
         for at, reply in enumerate(replies):
-            if reply is False:
+            if isinstance(reply, OperationFailed):
                 continue
             if reply is None:
                 if before[at] != MAYBE:
@@ -191,7 +192,11 @@ class Checker:
         What entry a record had when a scan came to it nobody knows; so a scan's values
         may be wrong, and records lost, but none is told to be stale.
         """
-        done = [at for at, pairs in enumerate(replies) if pairs is not False]
+        done = [
+            at
+            for at, pairs in enumerate(replies)
+            if not isinstance(pairs, OperationFailed)
+        ]
         if not done:
             return
         records, lengths = records[done], lengths[done]

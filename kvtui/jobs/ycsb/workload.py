@@ -8,6 +8,7 @@ are compared when it is over, in the client's own time, not in the store's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
 from operator import length_hint
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -19,9 +20,9 @@ from kvtui.errors import OperationFailed
 from kvtui.jobs.workload import Findings, Keep, Keeper, Prepared, Room, Workload
 from kvtui.jobs.ycsb import parameters, stream
 from kvtui.jobs.ycsb.batches import Batches, Rows
-from kvtui.jobs.ycsb.ledger import CHAIN, FIRST, MAYBE, Ledger
+from kvtui.jobs.ycsb.ledger import CHAIN, FIRST, MAYBE, STEP, Ledger
 from kvtui.jobs.ycsb.verification import LOST, STALE, WRONG, Checker, Tally
-from kvtui.stores.operations import Client, Operation
+from kvtui.stores.operations import Burst, Client, Operation
 
 FIGURES: Final = {
     WRONG: "wrong values read",
@@ -39,6 +40,7 @@ class YcsbWorkload(Workload):
 
     namespace: ClassVar[str] = "ycsb"
     fills: ClassVar[bool] = True
+    bursts: ClassVar[bool] = True
 
     def __init__(self, given: dict[str, Any], directory: Path) -> None:
         self.parameters = parameters.check(self.name, given)
@@ -144,15 +146,11 @@ class YcsbWorkload(Workload):
         for records in _steps(
             index, given.records, given.clients, self._batches.slice_size
         ):
-            failed: list[int] = []
             puts = done.over(self._batches.puts(records), len(records))
-            for put, record in zip(puts, records.tolist(), strict=True):
-                try:
-                    yield put
-                except OperationFailed:
-                    failed.append(record)
+            failed = _failures((yield Burst(b"", puts)))
             entries[records] = FIRST
-            entries[failed] = MAYBE
+            if failed is not None:
+                entries[records[failed]] = MAYBE
         return None
 
     def client(self, index: int) -> Client:
@@ -162,46 +160,59 @@ class YcsbWorkload(Workload):
         tally = Tally()
         self._tallies.append(tally)
         skipped = 0
-        changing = bool(self._mix.update or self._mix.rmw)
         for draws in drawn:
             self._inserted[index] = drawn.inserted
             for rows in self._batches.rows(draws, index):
-                if changing or rows.writes:
-                    skipped += yield from self._mixed(rows, done, tally)
+                if self._apart:
+                    yield from self._in_a_burst(rows, done, tally)
                 else:
-                    yield from self._reading(rows, done, tally)
+                    skipped += yield from self._watching(rows, done, tally)
         return self._figures(tally, skipped)
 
-    def _reading(self, rows: Rows, done: Progress, tally: Tally) -> Client:
-        """A slice in which nothing is written, of records that nobody writes."""
-        replies: list[Any] = []
-        keep = replies.append
+    @property
+    def _apart(self) -> bool:
+        """Whether what a client reads was written by nobody else meanwhile, and no
+        operation depends on the one before."""
+        alone = self.parameters.clients == 1 or not self._mix.update
+        return alone and not self._mix.rmw and not self._mix.scan
+
+    def _in_a_burst(self, rows: Rows, done: Progress, tally: Tally) -> Client:
+        """A slice whose order says it all: the ledger is brought up to date after."""
         asking = done.over(rows.operations, rows.units)
-        while True:
-            try:
-                for operation in asking:
-                    keep((yield operation))
-                break
-            except OperationFailed:
-                keep(False)
-        self._compare(rows, replies, None, tally)
+        replies: list[Any] = yield Burst(b"", asking)
+        entries: Any = None
+        if rows.writes:
+            failed = _failures(replies)
+            inserting = rows.versions == FIRST
+            # Whatever else is asked of an inserted record comes after its insert.
+            self._ledger.entry_array[rows.records[inserting]] = FIRST
+            if failed is not None:
+                self._ledger.entry_array[rows.records[inserting & failed]] = MAYBE
+            if self._mix.update:
+                updating = np.where(inserting, 0, rows.versions)
+                entries = self._ledger.settle(
+                    rows.records, updating, rows.numbers, failed
+                )[rows.reading]
+            replies = list(compress(replies, rows.reading.tolist()))
+        self._compare(rows, replies, entries, tally)
         return None
 
-    def _mixed(
-        self, rows: Rows, done: Progress, tally: Tally
-    ) -> Any:  # Generator[Operation, Reply, int]: how many writes were skipped
-        """A slice with writes. What each record's entry was before is kept for every
-        read and every write: that tells afterwards which values were stale."""
+    def _watching(self, rows: Rows, done: Progress, tally: Tally) -> Any:
+        """A slice of records that others may change. What each record's entry was
+        before is kept for every read and every write: that tells afterwards which
+        values were stale. Returns how many writes were skipped."""
         entries, before = self._ledger.entries, self._ledger.before
-        changing = bool(self._mix.update or self._mix.rmw)
         replies: list[Any] = []
         begun: list[int] = []
         keep, begin = replies.append, begun.append
+        adding = np.where(
+            rows.versions > FIRST, rows.versions + STEP, rows.versions
+        ).tolist()
         asking = zip(
             done.over(rows.operations, rows.units),
             rows.records.tolist(),
-            rows.entries,
-            rows.numbers,
+            adding,
+            rows.numbers.tolist(),
             strict=True,
         )
         skipped = entry = record = number = 0
@@ -216,19 +227,20 @@ class YcsbWorkload(Workload):
                         begin(entries[record])
                         keep((yield operation))
                 break
-            except OperationFailed:
+            except OperationFailed as error:
                 if not entry:
-                    keep(False)
+                    keep(error)
                     if number:  # Nothing is written that was not read.
                         next(asking)
                         skipped += 1
                 elif entry == FIRST:
                     entries[record] = MAYBE
+        changing = bool(self._mix.update or self._mix.rmw)
         self._compare(rows, replies, begun if changing else None, tally)
         return skipped
 
     def _compare(
-        self, rows: Rows, replies: list[Any], begun: list[int] | None, tally: Tally
+        self, rows: Rows, replies: list[Any], begun: Any, tally: Tally
     ) -> None:
         if not self._keeps or not replies:
             return
@@ -278,13 +290,11 @@ class YcsbWorkload(Workload):
             _steps(given.records + index, inserted + index, given.clients, size),
         ]
         for records in (each for part in parts for each in part):
-            replies: list[Any] = []
-            for operation in self._batches.gets(records):
-                try:
-                    replies.append((yield operation))
-                except OperationFailed as error:
-                    replies.append(False)
-                    tally.add(LOST, 1, error.message)
+            replies = yield Burst(b"", iter(self._batches.gets(records)))
+            failed = _failures(replies)
+            if failed is not None:
+                first = replies[int(np.argmax(failed))].message
+                tally.add(LOST, int(failed.sum()), first)
             self._checker.check(records, replies, tally)
             self._swept += len(records)
         return None
@@ -335,6 +345,13 @@ class Progress:
     def done(self) -> int:
         """Units that were handed out."""
         return self._begun - self._units * length_hint(self._left) // self._rows
+
+
+def _failures(replies: list[Any]) -> NDArray[np.bool_] | None:
+    """Which of them failed; None where none did."""
+    if set(map(type, replies)) <= {bytes, type(None)}:
+        return None
+    return np.array([isinstance(reply, OperationFailed) for reply in replies])
 
 
 def _steps(first: int, end: int, step: int, size: int) -> Iterator[NDArray[np.int64]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kvtui.engine import calls
+from kvtui.engine.bursts import one_by_one
 from kvtui.engine.control import Control
 from kvtui.engine.recorder import Recorder
 from kvtui.jobs.registry import workload_class
@@ -90,6 +91,7 @@ def operations(client: Client, store: Store) -> list[Operation]:
     """Everything that a client asks."""
     found: list[Operation] = []
     answer: Any = None
+    client = one_by_one(client)
     try:
         while True:
             operation = client.send(answer)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kvtui.engine.bursts import one_by_one
 from kvtui.engine.control import Control
 from kvtui.errors import OperationFailed
 from kvtui.jobs.ycsb import stream
@@ -473,7 +474,7 @@ class Interleaved:
     def run(self, clients: list[Any]) -> None:
         """All to their end."""
         waiting: dict[int, tuple[Operation, bool, Any]] = {}
-        living = dict(enumerate(clients))
+        living = dict(enumerate(map(one_by_one, clients)))
         for index in list(living):
             self._ask(living, waiting, index, None)
         while living:
