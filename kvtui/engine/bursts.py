@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvtui.errors import OperationFailed
-from kvtui.stores.operations import Burst, Client
+from kvtui.stores.operations import Burst, Client, Replies
 
 
 def one_by_one(client: Client) -> Client:
@@ -21,12 +21,15 @@ def one_by_one(client: Client) -> Client:
                     operation = client.throw(error)
                     continue
             else:
-                reply = []
+                replies: list[Any] = []
+                failed = False
                 for each in operation.operations:
                     try:
-                        reply.append((yield each))
+                        replies.append((yield each))
                     except OperationFailed as error:
-                        reply.append(error)
+                        replies.append(error)
+                        failed = True
+                reply = Replies(replies) if failed else replies
             operation = client.send(reply)
     except StopIteration as ended:
         figures: dict[str, int] | None = ended.value

@@ -31,6 +31,7 @@ from kvtui.stores.operations import (
     Get,
     Operation,
     Put,
+    Replies,
     Scan,
 )
 from kvtui.stores.store import Store
@@ -220,6 +221,7 @@ class _Burst:
         end = clock()
         check_at = end + TICK_NS
         asked: Any = None
+        failed = False
         try:
             while True:
                 try:
@@ -250,10 +252,11 @@ class _Burst:
                             check_at = end + TICK_NS
                             if control.stopping:
                                 return replies
-                    return replies
+                    return Replies(replies) if failed else replies
                 except Exception as problem:
                     end = clock()
                     error = as_failure(problem)
+                    failed = True
                     keep(error)  # It counts as asked, whatever comes of it.
                     latency = end - begin
                     _failed(

@@ -79,7 +79,7 @@ class Burst(Operation, frozen=True, gc=False):
     """Several operations, each asked once the one before is answered: a client that
     needs to see no reply before its next request spares the engine a turn for each.
 
-    Is sent the replies as a list, in order, an OperationFailed where one failed. No
+    Is sent the replies as a list, in order; where some failed, as :class:`Replies`. No
     store ever sees a burst: what it is asked, and what is measured, is each operation
     by itself.
     """
@@ -88,6 +88,11 @@ class Burst(Operation, frozen=True, gc=False):
     operations: Iterator[Operation]
     """Gets and puts; taken from it one by one, so that a client can tell how far the
     engine has come."""
+
+
+class Replies(list[Any]):
+    """The replies to a burst in which something failed: there an OperationFailed. (By
+    its type a client knows, without looking through all of them.)"""
 
 
 Reply: TypeAlias = Any

@@ -90,20 +90,22 @@ class Ledger:
         written to a record before stands right before it.
         """
         size = len(records)
-        order = np.sort(records * size + np.arange(size)) % size
+        place = np.arange(size)
+        bits = size.bit_length()
+        order = np.sort(records << bits | place) & (1 << bits) - 1
         record, version = records[order], versions[order].astype(np.uint64)
         writes = version > 0
         done = writes if failed is None else writes & ~failed[order]
-        place = np.arange(size)
         same = np.zeros(size, np.bool_)
         same[1:] = record[1:] == record[:-1]
         first = np.maximum.accumulate(np.where(same, 0, place))
         last = np.full(size, -1)
         last[1:] = np.maximum.accumulate(np.where(done, place, -1))[:-1]
         written = np.cumsum(done) - done
-        chain = self.entry_array[record] & np.uint64(CHAIN)
+        found = self.entry_array[record]
+        chain = found & np.uint64(CHAIN)
         chain += (written - written[first]).astype(np.uint64) << np.uint64(VERSION_BITS)
-        known = np.where(last >= first, chain | version[last], self.entry_array[record])
+        known = np.where(last >= first, chain | version[last], found)
         self.before_array[numbers[order][writes]] = known[writes]
         new = (chain[done] + np.uint64(STEP)) | version[done]
         self.entry_array[record[done]] = new  # Of several for one, the last stays.

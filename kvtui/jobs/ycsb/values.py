@@ -56,9 +56,10 @@ class Values:
         number = 1 << windows_bits
         step = _POOL // number
         pool = np.random.default_rng([seed, 0]).bytes(_POOL + self._random)
-        self._crcs = np.zeros(number, np.uint64)
-        self._known = np.zeros(number, np.bool_)
-        self._pool, self._step = pool, step
+        whole, crc, length = memoryview(pool), zlib.crc32, self._random
+        starts = range(0, _POOL, step)
+        crcs = [crc(whole[start : start + length]) for start in starts]
+        self._checksums = np.array(crcs, np.uint64) * _BY_BODY
         self._windows: NDArray[Any] | None = None
         fields: list[tuple[str, str]] = [
             ("record", "<u8"),
@@ -81,7 +82,7 @@ class Values:
         windows = (mixed >> self._shift).astype(np.int64)
         made["record"] = records
         made["version"] = versions
-        made["checksum"] = mixed ^ (self._checksums(windows) * _BY_BODY)
+        made["checksum"] = mixed ^ self._checksums[windows]
         if self._windows is not None:
             made["body"] = self._windows[windows]
         if self._zeros:
@@ -97,13 +98,3 @@ class Values:
     def read(self, values: bytes) -> NDArray[Any]:
         """Values that a store gave, one after the other, as such an array."""
         return np.frombuffer(values, self._kind)
-
-    def _checksums(self, windows: NDArray[np.int64]) -> Numbers:
-        unknown = windows[~self._known[windows]]
-        if len(unknown):
-            pool, size = memoryview(self._pool), self._random
-            for window in np.unique(unknown).tolist():
-                start = window * self._step
-                self._crcs[window] = zlib.crc32(pool[start : start + size])
-                self._known[window] = True
-        return self._crcs[windows]

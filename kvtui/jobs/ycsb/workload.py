@@ -22,7 +22,7 @@ from kvtui.jobs.ycsb import parameters, stream
 from kvtui.jobs.ycsb.batches import Batches, Rows
 from kvtui.jobs.ycsb.ledger import CHAIN, FIRST, MAYBE, STEP, Ledger
 from kvtui.jobs.ycsb.verification import LOST, STALE, WRONG, Checker, Tally
-from kvtui.stores.operations import Burst, Client, Operation
+from kvtui.stores.operations import Burst, Client, Operation, Replies
 
 FIGURES: Final = {
     WRONG: "wrong values read",
@@ -193,7 +193,8 @@ class YcsbWorkload(Workload):
                 entries = self._ledger.settle(
                     rows.records, updating, rows.numbers, failed
                 )[rows.reading]
-            replies = list(compress(replies, rows.reading.tolist()))
+            if self._keeps:
+                replies = list(compress(replies, rows.reading.tolist()))
         self._compare(rows, replies, entries, tally)
         return None
 
@@ -349,7 +350,7 @@ class Progress:
 
 def _failures(replies: list[Any]) -> NDArray[np.bool_] | None:
     """Which of them failed; None where none did."""
-    if set(map(type, replies)) <= {bytes, type(None)}:
+    if type(replies) is not Replies:
         return None
     return np.array([isinstance(reply, OperationFailed) for reply in replies])
 
