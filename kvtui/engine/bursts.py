@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvtui.errors import OperationFailed
-from kvtui.stores.operations import Burst, Client, Replies
+from kvtui.stores.operations import Burst, Client, Get, Operation, Put, Replies
 
 
 def one_by_one(client: Client) -> Client:
@@ -23,9 +23,9 @@ def one_by_one(client: Client) -> Client:
             else:
                 replies: list[Any] = []
                 failed = False
-                for each in operation.operations:
+                for key, value in operation.pairs:
                     try:
-                        replies.append((yield each))
+                        replies.append((yield _single(key, value)))
                     except OperationFailed as error:
                         replies.append(error)
                         failed = True
@@ -36,3 +36,7 @@ def one_by_one(client: Client) -> Client:
         return figures
     finally:
         client.close()
+
+
+def _single(key: bytes, value: bytes | None) -> Operation:
+    return Get(key) if value is None else Put(key, value)

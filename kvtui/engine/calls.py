@@ -113,7 +113,7 @@ def drive(
                 attempted = read_bytes = written_bytes = 0
                 burst = _Burst(store, recorder, control, index)
                 try:
-                    reply = burst.ask(operation.operations)  # type: ignore[attr-defined]
+                    reply = burst.ask(operation.pairs)  # type: ignore[attr-defined]
                 finally:
                     end = burst.end or end
                 if control.stopping:
@@ -209,7 +209,7 @@ class _Burst:
         self.end = 0
         """When the last reply came."""
 
-    def ask(self, operations: Iterator[Operation]) -> list[Any]:
+    def ask(self, pairs: Iterator[tuple[bytes, bytes | None]]) -> list[Any]:
         """Ask all, or as many as there are before a stop; the replies."""
         clock, recorder, index = perf_counter_ns, self._recorder, self._index
         get, put, waiting = self._store.get, self._store.put, recorder.waiting
@@ -220,15 +220,15 @@ class _Burst:
         told = read_bytes = written_bytes = begin = 0
         end = clock()
         check_at = end + TICK_NS
-        asked: Any = None
+        key, value = b"", None
         failed = False
         try:
             while True:
                 try:
-                    for asked in operations:
-                        if type(asked) is Get:
+                    for key, value in pairs:
+                        if value is None:
                             waiting[index] = begin = clock()
-                            reply = get(asked.key)
+                            reply = get(key)
                             end = clock()
                             keep(reply)
                             if reply is None:
@@ -237,9 +237,8 @@ class _Burst:
                                 got(end - begin)
                                 read_bytes += len(reply)
                         else:
-                            value = asked.value
                             waiting[index] = begin = clock()
-                            keep(put(asked.key, value))
+                            keep(put(key, value))
                             end = clock()
                             stored(end - begin)
                             written_bytes += len(value)
@@ -258,17 +257,9 @@ class _Burst:
                     error = as_failure(problem)
                     failed = True
                     keep(error)  # It counts as asked, whatever comes of it.
-                    latency = end - begin
-                    _failed(
-                        asked,
-                        error,
-                        latency,
-                        end,
-                        self._store,
-                        recorder,
-                        control,
-                        index,
-                    )
+                    asked = Get(key) if value is None else Put(key, value)
+                    latency, store = end - begin, self._store
+                    _failed(asked, error, latency, end, store, recorder, control, index)
                     if control.stopping:
                         return replies
         finally:

@@ -85,9 +85,9 @@ class Burst(Operation, frozen=True, gc=False):
     """
 
     label: ClassVar[str] = "burst"
-    operations: Iterator[Operation]
-    """Gets and puts; taken from it one by one, so that a client can tell how far the
-    engine has come."""
+    pairs: Iterator[tuple[bytes, bytes | None]]
+    """Keys, each with the value to put, or None for a get. They are taken from it one
+    by one, so that a client can tell how far the engine has come."""
 
 
 class Replies(list[Any]):

@@ -36,7 +36,9 @@ class Rows(NamedTuple):
 
     units: int
     """How many operations of the workload they are."""
-    operations: list[Operation]
+    keys: list[bytes]
+    values: list[bytes | None]
+    """What to put; None where it is a get or a scan."""
     records: Records
     reading: NDArray[np.bool_]
     """Which get or scan."""
@@ -50,6 +52,24 @@ class Rows(NamedTuple):
     lengths: Records
     """Of the scans; 0 for others."""
 
+    def operations(self) -> list[Operation]:
+        """Each by itself."""
+        if not self.lengths.any():
+            return [
+                Get(key) if value is None else Put(key, value)
+                for key, value in zip(self.keys, self.values, strict=True)
+            ]
+        return [
+            Put(key, value)
+            if value is not None
+            else Scan(key, length)
+            if length
+            else Get(key)
+            for key, value, length in zip(
+                self.keys, self.values, self.lengths.tolist(), strict=True
+            )
+        ]
+
 
 class Batches:
     """Makes operations for the clients of one worker."""
@@ -62,7 +82,6 @@ class Batches:
             zero_padding=given.zero_padding,
         )
         self.slice_size = SHORTEST
-        self._gets: Objects = np.zeros(0, np.object_)
         self._names: Objects = np.zeros(0, np.object_)
         self._nobody = 0
         self.values: Values
@@ -80,18 +99,21 @@ class Batches:
         if given.records <= KNOWN_AHEAD:
             names = self.keys.names(np.arange(given.records)).tolist()
             self._names = _objects(names)
-            self._gets = _objects(list(map(Get, names)))
 
-    def gets(self, records: Records) -> list[Operation]:
-        """A get of each record."""
-        found: list[Operation] = self._get_objects(records).tolist()
+    def names(self, records: Records) -> list[bytes]:
+        """The key of each record."""
+        known = len(self._names)
+        found: list[bytes]
+        if known and len(records) and int(records.max()) < known:
+            found = self._names[records].tolist()
+        else:
+            found = self.keys.names(records).tolist()
         return found
 
-    def puts(self, records: Records, versions: Any = FIRST) -> list[Operation]:
-        """A put of each record, in its first version or in those given."""
-        of_each = np.broadcast_to(np.asarray(versions, np.uint64), records.shape)
-        values = self.values.make(records.astype(np.uint64), of_each)
-        return list(map(Put, self._key_list(records), values))
+    def first_values(self, records: Records) -> list[bytes]:
+        """Of each record, as it is loaded."""
+        first = np.full(len(records), FIRST, np.uint64)
+        return self.values.make(records.astype(np.uint64), first)
 
     def rows(self, draws: Draws, client: int) -> Iterator[Rows]:
         """The slices of a batch of draws, made as they are asked for."""
@@ -122,59 +144,33 @@ class Batches:
             kinds, records, numbers = kinds[order], records[order], numbers[order]
             lengths = lengths[order] if len(lengths) else lengths
             twice = twice[order]
-        scanning = kinds == SCAN
         inserting = kinds == INSERT
         writing = (kinds == UPDATE) | inserting | second
         reading = ~writing
         if not len(lengths):
             lengths = np.zeros(len(kinds), np.int64)
-        lengths = np.where(scanning, lengths, 0)
-        if not writing.any() and not scanning.any():
-            none = np.zeros(len(kinds), np.int64)
-            gets = self.gets(records)
-            return Rows(units, gets, records, reading, False, none, none, lengths)
-        made = np.empty(len(kinds), np.object_)
-        getting = reading & ~scanning
-        made[getting] = self._get_objects(records[getting])
-        if scanning.any():
-            scans = map(
-                Scan,
-                self._key_list(records[scanning]),
-                lengths[scanning].tolist(),
+        lengths = np.where(kinds == SCAN, lengths, 0)
+        keys = self.names(records)
+        none: list[bytes | None] = [None] * len(kinds)
+        if not writing.any():
+            zeros = np.zeros(len(kinds), np.int64)
+            numbers = np.where(twice, 1, 0)
+            return Rows(
+                *(units, keys, none, records, reading, False, zeros, numbers, lengths)
             )
-            made[scanning] = _objects(list(scans))
         versions = np.where(inserting, FIRST, numbers + WRITTEN)
-        if writing.any():
-            made[writing] = _objects(self.puts(records[writing], versions[writing]))
+        made = self.values.make(
+            records[writing].astype(np.uint64), versions[writing].astype(np.uint64)
+        )
+        values = np.empty(len(kinds), np.object_)
+        values[writing] = _objects(made)
         versions[reading] = 0
         numbers[inserting] = self._nobody
         numbers[reading] = twice[reading]
         return Rows(
-            units,
-            made.tolist(),
-            records,
-            reading,
-            True,
-            versions,
-            numbers,
-            lengths,
+            *(units, keys, values.tolist(), records, reading, True),
+            *(versions, numbers, lengths),
         )
-
-    def _get_objects(self, records: Records) -> Objects:
-        if self._is_known(records):
-            return self._gets[records]
-        return _objects(list(map(Get, self.keys.names(records).tolist())))
-
-    def _key_list(self, records: Records) -> list[bytes]:
-        names = self._names if self._is_known(records) else None
-        found: list[bytes] = (
-            self.keys.names(records) if names is None else names[records]
-        ).tolist()
-        return found
-
-    def _is_known(self, records: Records) -> bool:
-        known = len(self._names)
-        return known > 0 and (len(records) == 0 or int(records.max()) < known)
 
 
 def _objects(made: list[Any]) -> Objects:

@@ -8,10 +8,10 @@ are compared when it is over, in the client's own time, not in the store's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress
+from itertools import compress, repeat
 from operator import length_hint
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,9 @@ from kvtui.jobs.ycsb import parameters, stream
 from kvtui.jobs.ycsb.batches import Batches, Rows
 from kvtui.jobs.ycsb.ledger import CHAIN, FIRST, MAYBE, STEP, Ledger
 from kvtui.jobs.ycsb.verification import LOST, STALE, WRONG, Checker, Tally
-from kvtui.stores.operations import Burst, Client, Operation, Replies
+from kvtui.stores.operations import Burst, Client, Replies
+
+Item = TypeVar("Item")
 
 FIGURES: Final = {
     WRONG: "wrong values read",
@@ -146,7 +148,8 @@ class YcsbWorkload(Workload):
         for records in _steps(
             index, given.records, given.clients, self._batches.slice_size
         ):
-            puts = done.over(self._batches.puts(records), len(records))
+            keys = done.over(self._batches.names(records), len(records))
+            puts = zip(keys, self._batches.first_values(records), strict=True)
             failed = _failures((yield Burst(b"", puts)))
             entries[records] = FIRST
             if failed is not None:
@@ -178,7 +181,8 @@ class YcsbWorkload(Workload):
 
     def _in_a_burst(self, rows: Rows, done: Progress, tally: Tally) -> Client:
         """A slice whose order says it all: the ledger is brought up to date after."""
-        asking = done.over(rows.operations, rows.units)
+        keys = done.over(rows.keys, rows.units)
+        asking = zip(keys, rows.values, strict=True)
         replies: list[Any] = yield Burst(b"", asking)
         entries: Any = None
         if rows.writes:
@@ -210,7 +214,7 @@ class YcsbWorkload(Workload):
             rows.versions > FIRST, rows.versions + STEP, rows.versions
         ).tolist()
         asking = zip(
-            done.over(rows.operations, rows.units),
+            done.over(rows.operations(), rows.units),
             rows.records.tolist(),
             adding,
             rows.numbers.tolist(),
@@ -291,7 +295,8 @@ class YcsbWorkload(Workload):
             _steps(given.records + index, inserted + index, given.clients, size),
         ]
         for records in (each for part in parts for each in part):
-            replies = yield Burst(b"", iter(self._batches.gets(records)))
+            keys = self._batches.names(records)
+            replies = yield Burst(b"", zip(keys, repeat(None)))
             failed = _failures(replies)
             if failed is not None:
                 first = replies[int(np.argmax(failed))].message
@@ -333,14 +338,14 @@ class Progress:
         self.total = total
         self._begun = self._units = 0
         self._rows = 1
-        self._left: Iterator[Operation] = iter(())
+        self._left: Iterator[Any] = iter(())
 
-    def over(self, operations: list[Operation], units: int) -> Iterator[Operation]:
+    def over(self, operations: list[Item], units: int) -> Iterator[Item]:
         """Go through these, which are so many units of work."""
-        self._left, self._rows = iter(operations), max(1, len(operations))
-        self._units = units
+        self._left = going = iter(operations)
+        self._rows, self._units = max(1, len(operations)), units
         self._begun += units
-        return self._left
+        return going
 
     @property
     def done(self) -> int:

@@ -131,9 +131,11 @@ def never_written(store: Lying, made: YcsbWorkload) -> None:
     loaded(stranger, elsewhere)
     batches = stranger._batches
     records = np.arange(stranger.parameters.records)
-    for operation in batches.puts(records, np.full(len(records), 10**6)):
-        assert isinstance(operation, Put)
-        elsewhere.put(operation.key, operation.value)
+    values = batches.values.make(
+        records.astype(np.uint64), np.full(len(records), 10**6, np.uint64)
+    )
+    for key, value in zip(batches.names(records), values, strict=True):
+        elsewhere.put(key, value)
     store.lie(get=elsewhere.get)
 
 
