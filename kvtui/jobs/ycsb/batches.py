@@ -20,7 +20,7 @@ from kvtui.jobs.ycsb.stream import INSERT, RMW, SCAN, UPDATE, Draws
 from kvtui.jobs.ycsb.values import Values
 from kvtui.stores.operations import Get, Operation, Put, Scan
 
-LONGEST: Final = 2048
+LONGEST: Final = 4096
 SHORTEST: Final = 64
 ROOM_BYTES: Final = 1 << 26
 """For the values that a worker has made and not yet written, or read and not yet

@@ -40,8 +40,18 @@ WRITTEN: Final = 3
 class Ledger:
     """Entries of ``records`` records, and of the writes among ``operations``."""
 
-    def __init__(self, path: Path | None, records: int, operations: int) -> None:
-        """``path`` is a file that every worker opens; None where there is only one."""
+    def __init__(
+        self,
+        path: Path | None,
+        records: int,
+        operations: int,
+        *,
+        alone: bool = False,
+    ) -> None:
+        """``path`` is a file that every worker opens; None where there is only one.
+        ``alone``: there is only one client, whose versions are in the order of time;
+        an entry is a version then, without a chain."""
+        self.alone = alone
         size = 8 * (records + operations + 1)
         if path is None:
             self._memory = mmap.mmap(-1, size)
@@ -81,34 +91,31 @@ class Ledger:
         numbers: NDArray[np.int64],
         failed: NDArray[np.bool_] | None,
     ) -> Entries:
-        """Enter what a client did that was the only one to write these records, after
-        it was done: ``versions`` are those that it wrote, in order, 0 where it read.
-        Returns the entry that each record had at that moment.
+        """Enter what the only client has done, after it was done: ``versions`` are
+        those that it wrote, in order, 0 where it read. Returns the entry that each
+        record had at that moment: the version that was acknowledged last.
 
-        The same as ``before[number] = entries[record]`` ahead of each write and the new
-        entry behind it, for many at once: sorted by record and then by order, what was
-        written to a record before stands right before it.
+        Sorted by record and then by order, what was written to a record before stands
+        right before it.
         """
         size = len(records)
         place = np.arange(size)
         bits = size.bit_length()
         order = np.sort(records << bits | place) & (1 << bits) - 1
-        record, version = records[order], versions[order].astype(np.uint64)
-        writes = version > 0
-        done = writes if failed is None else writes & ~failed[order]
-        same = np.zeros(size, np.bool_)
-        same[1:] = record[1:] == record[:-1]
-        first = np.maximum.accumulate(np.where(same, 0, place))
-        last = np.full(size, -1)
-        last[1:] = np.maximum.accumulate(np.where(done, place, -1))[:-1]
-        written = np.cumsum(done) - done
-        found = self.entry_array[record]
-        chain = found & np.uint64(CHAIN)
-        chain += (written - written[first]).astype(np.uint64) << np.uint64(VERSION_BITS)
-        known = np.where(last >= first, chain | version[last], found)
-        self.before_array[numbers[order][writes]] = known[writes]
-        new = (chain[done] + np.uint64(STEP)) | version[done]
-        self.entry_array[record[done]] = new  # Of several for one, the last stays.
+        record, version = records[order], versions[order]
+        done = version > 0
+        if failed is not None:
+            done &= ~failed[order]
+        ends = np.flatnonzero(done)
+        earlier = np.cumsum(done) - done
+        last = np.concatenate((ends[:1], ends))[earlier] if len(ends) else earlier
+        known = self.entry_array[record].astype(np.int64)
+        again = (earlier > 0) & (record[last] == record)
+        known[again] = version[last[again]]
+        self.before_array[numbers[versions > 0]] = FIRST
+        if failed is not None:  # It may yet come to pass, at any time.
+            self.before_array[numbers[(versions > 0) & failed]] = MAYBE
+        self.entry_array[record[ends]] = version[ends]  # Of several, the last stays.
         entries = np.empty(size, np.uint64)
         entries[order] = known
         return entries

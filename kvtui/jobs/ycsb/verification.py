@@ -169,6 +169,16 @@ class Checker:
         if not other.any():
             return
         ledger, bits = self._ledger, np.uint64(VERSION_BITS)
+        if ledger.alone:
+            number = np.maximum(versions.astype(np.int64) - WRITTEN, 0)
+            sure = (versions == FIRST) | (ledger.before_array[number] == FIRST)
+            stale = np.flatnonzero(other & sure & (versions < before))
+            if len(stale):
+                name = self._name(int(records[stale[0]]))
+                said = f"{name}: version {int(versions[stale[0]]):,} where"
+                said += f" {int(before[stale[0]]):,} was acknowledged"
+                tally.add(STALE, len(stale), said)
+            return
         number = np.maximum(versions.astype(np.int64) - WRITTEN, 0)
         chain = (ledger.before_array[number] >> bits) + np.uint64(1)
         chain[versions == FIRST] = 0

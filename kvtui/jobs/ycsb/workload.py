@@ -119,7 +119,12 @@ class YcsbWorkload(Workload):
             inserts = most * clients
         if self._mix.update or self._mix.rmw:
             writes = given.operations
-        self._ledger = Ledger(self._shared, given.records + inserts, writes)
+        self._ledger = Ledger(
+            self._shared,
+            given.records + inserts,
+            writes,
+            alone=self._apart and clients == 1,
+        )
         self._batches.begin(len(mine), writes=writes, scans=bool(self._mix.scan))
         self._checker = Checker(
             self._batches.keys,
