@@ -52,6 +52,9 @@ class Ledger:
         ``alone``: there is only one client, whose versions are in the order of time;
         an entry is a version then, without a chain."""
         self.alone = alone
+        self.doubtful: set[int] = set()
+        """Records whose insert has failed, and may yet come to pass; told only where
+        there are no chains, which tell it themselves."""
         size = 8 * (records + operations + 1)
         if path is None:
             self._memory = mmap.mmap(-1, size)

@@ -172,6 +172,9 @@ class Checker:
         if ledger.alone:
             number = np.maximum(versions.astype(np.int64) - WRITTEN, 0)
             sure = (versions == FIRST) | (ledger.before_array[number] == FIRST)
+            if ledger.doubtful:
+                doubtful = np.isin(records, np.array(sorted(ledger.doubtful)))
+                sure &= ~(doubtful & (versions == FIRST))
             stale = np.flatnonzero(other & sure & (versions < before))
             if len(stale):
                 name = self._name(int(records[stale[0]]))

@@ -196,7 +196,9 @@ class YcsbWorkload(Workload):
             # Whatever else is asked of an inserted record comes after its insert.
             self._ledger.entry_array[rows.records[inserting]] = FIRST
             if failed is not None:
-                self._ledger.entry_array[rows.records[inserting & failed]] = MAYBE
+                unsure = rows.records[inserting & failed]
+                self._ledger.entry_array[unsure] = MAYBE
+                self._ledger.doubtful.update(unsure.tolist())
             if self._mix.update:
                 updating = np.where(inserting, 0, rows.versions)
                 entries = self._ledger.settle(
