@@ -147,9 +147,10 @@ class Batches:
         inserting = kinds == INSERT
         writing = (kinds == UPDATE) | inserting | second
         reading = ~writing
-        if not len(lengths):
+        if len(lengths):
+            lengths = np.where(kinds == SCAN, lengths, 0)
+        else:
             lengths = np.zeros(len(kinds), np.int64)
-        lengths = np.where(kinds == SCAN, lengths, 0)
         keys = self.names(records)
         none: list[bytes | None] = [None] * len(kinds)
         if not writing.any():
@@ -158,15 +159,18 @@ class Batches:
             return Rows(
                 *(units, keys, none, records, reading, False, zeros, numbers, lengths)
             )
-        versions = np.where(inserting, FIRST, numbers + WRITTEN)
+        versions = numbers + WRITTEN
+        if inserting.any():
+            versions[inserting] = FIRST
+            numbers[inserting] = self._nobody
+        at = np.flatnonzero(writing)
         made = self.values.make(
-            records[writing].astype(np.uint64), versions[writing].astype(np.uint64)
+            records[at].view(np.uint64), versions[at].view(np.uint64)
         )
-        values = np.empty(len(kinds), np.object_)
-        values[writing] = _objects(made)
-        versions[reading] = 0
-        numbers[inserting] = self._nobody
-        numbers[reading] = twice[reading]
+        values = np.full(len(kinds), None, np.object_)
+        values[at] = _objects(made)
+        versions *= writing
+        np.copyto(numbers, twice, where=reading)
         return Rows(
             *(units, keys, values.tolist(), records, reading, True),
             *(versions, numbers, lengths),

@@ -104,13 +104,16 @@ class Ledger:
         size = len(records)
         place = np.arange(size)
         bits = size.bit_length()
-        order = np.sort(records << bits | place) & (1 << bits) - 1
+        ranks = records << bits | place
+        if int(records.max()) < 1 << (31 - bits):  # Half as wide sorts twice as fast.
+            ranks = ranks.astype(np.int32)
+        order = (np.sort(ranks) & (1 << bits) - 1).astype(np.int64)
         record, version = records[order], versions[order]
         done = version > 0
         if failed is not None:
             done &= ~failed[order]
         ends = np.flatnonzero(done)
-        earlier = np.cumsum(done) - done
+        earlier: NDArray[np.int64] = np.cumsum(done) - done
         last = np.concatenate((ends[:1], ends))[earlier] if len(ends) else earlier
         known = self.entry_array[record].astype(np.int64)
         again = (earlier > 0) & (record[last] == record)
