@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("overhead", "startup", "stores", "fans")
+NAMES = ("overhead", "draws", "startup", "stores", "fans")
 
 
 def main() -> int:

@@ -23,6 +23,7 @@ from msgspec import Struct
 from kvtui.errors import ConfigError, UsageError
 from kvtui.jobs.fans.parameters import MODES
 from kvtui.jobs.http.parameters import REQUESTS, REQUESTS_LIMIT
+from kvtui.jobs.ycsb import parameters as ycsb
 from kvtui.located import Located
 from kvtui.runs.plan import (
     CLIENTS_LIMIT,
@@ -87,6 +88,20 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "workloads.http.changing": Option(
         Setting("the page may change between replies", "switch"), False
+    ),
+    "workloads.ycsb.records": Option(
+        Setting("loaded first", "whole", 1, ycsb.RECORDS_LIMIT), ycsb.RECORDS
+    ),
+    "workloads.ycsb.operations": Option(
+        Setting("over all clients", "whole", 1, ycsb.OPERATIONS_LIMIT), ycsb.OPERATIONS
+    ),
+    "workloads.ycsb.value_bytes": Option(
+        Setting("of each value", "whole", ycsb.HEADER_BYTES, ycsb.VALUE_LIMIT),
+        ycsb.VALUE_BYTES,
+    ),
+    "workloads.ycsb.distribution": Option(
+        Setting("how records are chosen", "choice", choices=tuple(ycsb.DISTRIBUTIONS)),
+        otherwise="the workload's own",
     ),
     "ui.ascii": Option(
         Setting("draw with ASCII only", "switch"), otherwise="as the terminal can"

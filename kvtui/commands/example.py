@@ -22,6 +22,7 @@ _TITLES: Final = {
     "run": "What a run begins with.",
     "workloads.fans": "The fan-page job. A relative path begins at this file's folder.",
     "workloads.http": "Getting pages.",
+    "workloads.ycsb": "The YCSB core workloads, a to f.",
     "ui": "How kvtui draws.",
 }
 _SAMPLES: Final[dict[str, Any]] = {

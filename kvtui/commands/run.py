@@ -19,6 +19,7 @@ from kvtui.commands.planning import (
     words_of_clients,
 )
 from kvtui.commands.run_http import http
+from kvtui.commands.run_ycsb import COMMANDS as YCSB
 from kvtui.errors import ConfigError, UsageError
 from kvtui.jobs.fans import parameters
 from kvtui.runs.plan import RunPlan, WorkloadPlan
@@ -179,3 +180,5 @@ def _is_sample(path: str) -> bool:
 
 
 run.add_command(http)
+for each in YCSB:
+    run.add_command(each)

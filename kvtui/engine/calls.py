@@ -7,7 +7,7 @@ once a tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Thread
 from time import perf_counter_ns
 from typing import Any
@@ -24,12 +24,14 @@ from kvtui.engine.recorder import Recorder
 from kvtui.errors import KvtuiError, OperationFailed, StoreError
 from kvtui.stores.operations import (
     Add,
+    Burst,
     Client,
     Counts,
     Delete,
     Get,
     Operation,
     Put,
+    Replies,
     Scan,
 )
 from kvtui.stores.store import Store
@@ -96,7 +98,8 @@ def drive(
     others = _other_calls(store)
     attempted = read_bytes = written_bytes = 0
     figures: Figures = {}
-    first = 0
+    reply: Any
+    first = begin = 0
     silent = store.reconnects
     end = clock()
     check_at = end + TICK_NS
@@ -104,12 +107,24 @@ def drive(
         operation = next(client)
         first = clock()
         while True:
-            attempted += 1
             shape = type(operation)
+            if shape is Burst:
+                recorder.flush(attempted, read_bytes, written_bytes)
+                attempted = read_bytes = written_bytes = 0
+                burst = _Burst(store, recorder, control, index)
+                try:
+                    reply = burst.ask(operation.pairs)  # type: ignore[attr-defined]
+                finally:
+                    end = burst.end or end
+                if control.stopping:
+                    break
+                operation = send(reply)
+                continue
+            attempted += 1
             try:
                 if shape is Get:
                     waiting[index] = begin = clock()
-                    reply: Any = get(operation.key)
+                    reply = get(operation.key)
                     end = clock()
                     if reply is None:
                         missed(end - begin)
@@ -136,14 +151,8 @@ def drive(
             except Exception as problem:
                 end = clock()
                 error = as_failure(problem)
-                recorder.failed(operation.label, error, end - begin, end)
-                waiting[index] = 0
-                if error.kind == "no-space":
-                    raise StoreGone(error.message, hint=error.hint) from None
-                if error.broken:
-                    if not reconnect(store.open, store.close, control):
-                        break
-                    recorder.reconnected()
+                latency = end - begin
+                _failed(operation, error, latency, end, store, recorder, control, index)
                 if control.stopping:
                     break
                 operation = client.throw(error)
@@ -167,6 +176,96 @@ def drive(
             recorder.client_ended(first, end)
             recorder.add_span(end - first)
     return figures
+
+
+def _failed(
+    operation: Operation,
+    error: OperationFailed,
+    latency_ns: int,
+    end: int,
+    store: Store,
+    recorder: Recorder,
+    control: Control,
+    index: int,
+) -> None:
+    """Record a failure, and connect anew where that takes. StoreGone where nothing
+    more can be asked."""
+    recorder.failed(operation.label, error, latency_ns, end)
+    recorder.waiting[index] = 0
+    if error.kind == "no-space":
+        raise StoreGone(error.message, hint=error.hint) from None
+    if error.broken and reconnect(store.open, store.close, control):
+        recorder.reconnected()
+
+
+class _Burst:
+    """The same for a burst: a loop with nothing of the client's in it."""
+
+    def __init__(
+        self, store: Store, recorder: Recorder, control: Control, index: int
+    ) -> None:
+        self._store, self._recorder = store, recorder
+        self._control, self._index = control, index
+        self.end = 0
+        """When the last reply came."""
+
+    def ask(self, pairs: Iterator[tuple[bytes, bytes | None]]) -> list[Any]:
+        """Ask all, or as many as there are before a stop; the replies."""
+        clock, recorder, index = perf_counter_ns, self._recorder, self._index
+        get, put, waiting = self._store.get, self._store.put, recorder.waiting
+        gets, puts = recorder.outcomes("get"), recorder.outcomes("put")
+        got, missed, stored = gets.ok.append, gets.miss.append, puts.ok.append
+        replies: list[Any] = []
+        keep, control = replies.append, self._control
+        told = read_bytes = written_bytes = begin = 0
+        end = clock()
+        check_at = end + TICK_NS
+        key, value = b"", None
+        failed = False
+        try:
+            while True:
+                try:
+                    for key, value in pairs:
+                        if value is None:
+                            waiting[index] = begin = clock()
+                            reply = get(key)
+                            end = clock()
+                            keep(reply)
+                            if reply is None:
+                                missed(end - begin)
+                            else:
+                                got(end - begin)
+                                read_bytes += len(reply)
+                        else:
+                            waiting[index] = begin = clock()
+                            keep(put(key, value))
+                            end = clock()
+                            stored(end - begin)
+                            written_bytes += len(value)
+                        if end >= check_at:
+                            waiting[index] = 0
+                            recorder.flush(
+                                len(replies) - told, read_bytes, written_bytes
+                            )
+                            told, read_bytes, written_bytes = len(replies), 0, 0
+                            check_at = end + TICK_NS
+                            if control.stopping:
+                                return replies
+                    return Replies(replies) if failed else replies
+                except Exception as problem:
+                    end = clock()
+                    error = as_failure(problem)
+                    failed = True
+                    keep(error)  # It counts as asked, whatever comes of it.
+                    asked = Get(key) if value is None else Put(key, value)
+                    latency, store = end - begin, self._store
+                    _failed(asked, error, latency, end, store, recorder, control, index)
+                    if control.stopping:
+                        return replies
+        finally:
+            self.end = end
+            waiting[index] = 0
+            recorder.flush(len(replies) - told, read_bytes, written_bytes)
 
 
 def _other_calls(store: Store) -> dict[type[Operation], Callable[[Any], Any]]:

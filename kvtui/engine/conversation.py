@@ -13,7 +13,7 @@ from kvtui.engine.messages import EVICTED, Go, Stop, Verify
 from kvtui.engine.trial import Trial, TrialFailed, WorkerProcess
 from kvtui.errors import SnapshotError
 from kvtui.jobs.workload import Workload
-from kvtui.runs.events import Verified
+from kvtui.runs.events import Phase, Verified
 from kvtui.runs.plan import StorePlan
 from kvtui.stores.servers import PrivateServer
 from kvtui.stores.store import StoreInfo
@@ -50,10 +50,12 @@ class Conversation:
         fits: Callable[[StoreInfo], None],
         disturbed: Callable[[bool], str],
         stopping: Callable[[], bool],
+        fills: bool = False,
     ) -> None:
         self._chronicle, self._trial, self._server = chronicle, trial, server
         self._opened, self._fits, self._stopping = opened, fits, stopping
         self._disturbed = disturbed
+        self._fills = fills
         self._selector = selectors.DefaultSelector()
         self._stop_by: float | None = None
         for worker in trial.workers:
@@ -71,13 +73,10 @@ class Conversation:
             chronicle.seen(trial.number, ready.info)
             self._fits(ready.info)
             self._check_undisturbed(lossy=True)
+            if self._fills:
+                self._load(store, ready.info)
             chronicle.phase(trial.number, "measure")
-            trial.start_measuring(ready.info.process_id)
-            ahead_ns = START_AHEAD_NS * (1 + len(trial.workers))
-            begin = Go(time.perf_counter_ns() + ahead_ns)
-            for worker in trial.workers:
-                worker.send(begin)
-            self._until(lambda: trial.all("measured"))
+            self._clock("measure", ready.info)
             measured = trial.measured()
             chronicle.emit(measured)
             evicted = measured.figures.get(EVICTED, 0)
@@ -116,6 +115,35 @@ class Conversation:
             f" {info.memory_limit}), or may",
             self._trial.number,
         )
+
+    def _clock(self, phase: Phase, info: StoreInfo) -> None:
+        """Let all workers do a phase with intervals."""
+        trial = self._trial
+        trial.start(phase, info.process_id)
+        ahead_ns = START_AHEAD_NS * (1 + len(trial.workers))
+        begin = Go(time.perf_counter_ns() + ahead_ns, phase)
+        for worker in trial.workers:
+            worker.send(begin)
+        self._until(lambda: trial.all("measured"))
+
+    def _load(self, store: StorePlan, info: StoreInfo) -> None:
+        """Have the records put into the store; TrialFailed where one was not: what
+        would be measured then is another data set."""
+        self._clock("load", info)
+        loaded = self._trial.loaded()
+        self._chronicle.emit(loaded)
+        gone = self._trial.gone()
+        if gone:
+            raise TrialFailed(gone)
+        if loaded.stopped or self._stopping():
+            raise Stopped
+        if loaded.failed or loaded.unfinished:
+            missing = loaded.failed + loaded.unfinished
+            raise TrialFailed(
+                f"{missing:,} of {loaded.attempted:,} records could not be loaded"
+                f" into {store.name}",
+                hint="nothing was measured; the first failure of each kind is told",
+            )
 
     def _check_undisturbed(self, *, lossy: bool) -> None:
         """TrialFailed where it is not the store that is to blame."""
@@ -165,6 +193,7 @@ class Conversation:
                 found.sampled,
                 found.stored_bytes,
                 path.name if trial.keeper is not None else "",
+                found.kinds,
             )
         )
 
@@ -196,7 +225,7 @@ class Conversation:
             raise death
         if not self._stopping():
             return
-        if trial.phase != "measure":
+        if trial.phase not in ("load", "measure"):
             raise Stopped
         if self._stop_by is None:
             self._stop_by = time.monotonic() + STOP_LIMIT_S

@@ -69,7 +69,7 @@ def _check_bytes(store: str, room: Room, info: StoreInfo) -> str:
             f"{store} cannot hold this data set: the record of {room.largest_name}"
             f" comes to {room.largest_bytes:,} bytes, and one value may take"
             f" {item:,} at most",
-            hint="raise the server's limit, or take fewer profiles with --first",
+            hint="raise the server's limit, or take less data (--first, --records)",
         )
     if limit is None:
         return ""
@@ -78,7 +78,7 @@ def _check_bytes(store: str, room: Room, info: StoreInfo) -> str:
             f"{store} cannot hold this data set: its {room.records:,} records come to"
             f" about {_megabytes(room.total_bytes)}, and the server may use"
             f" {_megabytes(limit)}",
-            hint="raise the server's limit, or take fewer profiles with --first",
+            hint="raise the server's limit, or take less data (--first, --records)",
         )
     free = limit - (info.memory_used_bytes or 0)
     if room.total_bytes > _CLOSE * free:
@@ -119,7 +119,7 @@ def spare_others(store: str, room: Room, info: StoreInfo) -> None:
             f" {_megabytes(needed)}, and the server may use {_megabytes(limit)}, of"
             f" which {_megabytes(used)} are in use: it would drop keys that are not"
             f" kvtui's (policy {info.eviction})",
-            hint="raise the server's limit, or take fewer profiles with --first",
+            hint="raise the server's limit, or take less data (--first, --records)",
         )
 
 

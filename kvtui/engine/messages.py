@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from kvtui.jobs.workload import Findings
-from kvtui.runs.events import OperationInterval, StagesInterval
+from kvtui.runs.events import OperationInterval, Phase, StagesInterval
 from kvtui.stores.store import StoreInfo
 
 EVICTED: Final = "evicted keys"
@@ -42,15 +42,19 @@ class WorkerPlan(Struct, frozen=True, tag=True):
     prepared: str
     """Where the workload's prepared input is."""
     timeout_s: float
+    shared: str = ""
+    """A file that all workers of the trial can map; empty where there is one worker."""
 
 
 class Go(Struct, frozen=True, tag=True):
-    """Start measuring, all workers at the same moment."""
+    """Start a phase, all workers at the same moment."""
 
     begin_ns: int
     """A reading of the clock that runner and worker share, a little ahead: here
     CLOCK_MONOTONIC, as ``time.perf_counter_ns`` reads it in every process of a Linux
     machine. Whatever carries this order to another machine translates it."""
+    phase: Phase = "measure"
+    """``load`` for a workload that fills the store first."""
 
 
 class Verify(Struct, frozen=True, tag=True):

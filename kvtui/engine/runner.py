@@ -53,6 +53,11 @@ class Runner:
         self._plan: RunPlan = run.plan()
         self._stopping = self._may_end = False
         self._workload = jobs.workload_class(self._plan.workload.name)
+        self._parameters = self._workload.settled(
+            self._plan.workload.parameters,
+            seed=self._plan.seed,
+            clients=self._plan.clients,
+        )
         self._prepared = run.path / "prepared"
         self._room: Room | None = None
         self._log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -137,9 +142,7 @@ class Runner:
             if self._stopping:
                 raise Stopped
 
-        prepared = self._workload.prepare(
-            self._plan.workload.parameters, self._prepared, progress
-        )
+        prepared = self._workload.prepare(self._parameters, self._prepared, progress)
         self._chronicle.emit(
             DataReady(
                 self._chronicle.now_s(),
@@ -204,12 +207,12 @@ class Runner:
         if missing:
             raise TrialFailed(
                 f"{store.name} has no {', '.join(sorted(missing))} of its own",
-                hint="choose another mode for this store",
+                hint=f"{self._workload.name} as planned cannot be asked of it",
             )
 
     def _opened(self) -> Workload:
-        asked = self._plan.workload
-        return jobs.open_workload(asked.name, asked.parameters, self._prepared)
+        name = self._plan.workload.name
+        return jobs.open_workload(name, self._parameters, self._prepared)
 
     @contextlib.contextmanager
     def _store_settings(
@@ -298,6 +301,8 @@ class Runner:
             with self._ending():
                 return stay.disturbed(lossy=lossy) if stay else ""
 
+        # Memory with a name that the workers can open, for as long as the trial lasts.
+        shared = os.memfd_create("kvtui trial") if workers > 1 else None
         try:
             for worker in range(workers):
                 started.append(
@@ -310,9 +315,10 @@ class Runner:
                             tuple(range(worker, plan.clients, workers)),
                             plan.clients,
                             plan.workload.name,
-                            plan.workload.parameters,
+                            self._parameters,
                             str(self._prepared),
                             float(settings.get("timeout_s", DEFAULT_TIMEOUT_S)),
+                            f"/proc/{os.getpid()}/fd/{shared}" if shared else "",
                         ),
                         self._log,
                     )
@@ -327,12 +333,15 @@ class Runner:
                 disturbed=disturbed,
                 fits=lambda info: self._check_fit(number, store, info),
                 stopping=lambda: self._stopping,
+                fills=self._workload.fills,
             ).hold(store)
         finally:
             for each in started:
                 each.send(Finish())
             for each in started:
                 each.end()
+            if shared is not None:
+                os.close(shared)
 
     def _room_needed(self) -> Room | None:
         if self._room is None:

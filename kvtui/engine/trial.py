@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kvtui.engine import system
+from kvtui.engine.calls import add_up
 from kvtui.engine.channel import Receiver, Sender
 from kvtui.engine.messages import (
     EVICTED,
@@ -33,6 +34,7 @@ from kvtui.runs.events import (
     Event,
     Faulted,
     Interval,
+    Loaded,
     Measured,
     Note,
     OperationInterval,
@@ -130,7 +132,7 @@ class Trial:
         self.server_process_id: int | None = None
         self._emit, self._now_s = emit, now_s
         self._next_index = 0
-        self._counted = 0
+        self._counted = self._failed = 0
         self._known_faults: set[tuple[str, str]] = set()
         self._server_cpu_s: float | None = None
         self._done: dict[int, tuple[int, int]] = {}
@@ -186,9 +188,14 @@ class Trial:
             f"worker {worker.number + 1} of {len(self.workers)} {worker.death()}"
         )
 
-    def start_measuring(self, server_process_id: int | None) -> None:
-        """The clock is about to run."""
-        self.phase = "measure"
+    def start(self, phase: Phase, server_process_id: int | None) -> None:
+        """The clock is about to run for a phase with intervals."""
+        self.phase = phase
+        for worker in self.workers:
+            worker.measured = None
+            worker.reports.clear()
+        self._next_index = self._counted = self._failed = 0
+        self._done.clear()
         self.server_process_id = server_process_id
         self._server_cpu_s = system.process_cpu_s(server_process_id)
 
@@ -250,18 +257,19 @@ class Trial:
             each.ok + each.miss + sum(each.failed.values())
             for each in operations.values()
         )
+        self._failed += sum(sum(each.failed.values()) for each in operations.values())
         before, now = self._server_cpu_s, system.process_cpu_s(self.server_process_id)
         self._server_cpu_s = now
         return Interval(
             at_s=self._now_s(),
             trial=self.number,
-            phase="measure",
+            phase=self.phase,
             index=index,
             start_s=start_s,
             length_s=end_s - start_s,
             operations=operations,
             done=sum(done for done, _ in self._done.values()),
-            total=sum(worker.ready.total for worker in self.workers if worker.ready),
+            total=self._total(),
             read_bytes=sum(part.read_bytes for part in parts),
             written_bytes=sum(part.written_bytes for part in parts),
             worker_cpu_s=tuple(part.cpu_s for part in parts),
@@ -270,6 +278,25 @@ class Trial:
             ),
             oldest_waiting_s=max(part.oldest_waiting_s for part in parts),
             stages=merge_stages([part.stages for part in parts if part.stages]),
+        )
+
+    def _total(self) -> int:
+        """Units of work to do in this phase, as far as the workers have told."""
+        if self.phase == "load":
+            return sum(total for _, total in self._done.values())
+        return sum(worker.ready.total for worker in self.workers if worker.ready)
+
+    def loaded(self) -> Loaded:
+        """What loading came to; TrialFailed when its sums do not add up."""
+        measured = self.measured()
+        return Loaded(
+            at_s=measured.at_s,
+            trial=self.number,
+            elapsed_s=measured.elapsed_s,
+            attempted=measured.attempted,
+            failed=self._failed,
+            unfinished=measured.unfinished,
+            stopped=measured.stopped,
         )
 
     def measured(self) -> Measured:
@@ -328,6 +355,7 @@ class Trial:
             first_wrong=next((p.first_wrong for p in parts if p.first_wrong), ""),
             sampled=any(part.sampled for part in parts),
             stored_bytes=sum(part.stored_bytes for part in parts),
+            kinds=add_up([part.kinds for part in parts]),
         )
 
     def _tell_verified(self) -> None:

@@ -24,6 +24,7 @@ from typing import Final, cast
 
 from kvtui import secrets
 from kvtui.engine import calls, wire
+from kvtui.engine.bursts import one_by_one
 from kvtui.engine.channel import Receiver, Sender
 from kvtui.engine.control import Control
 from kvtui.engine.messages import (
@@ -91,10 +92,15 @@ def work(orders: Orders, emit: Emit) -> None:
     with contextlib.ExitStack() as opened:
         target = _Target(plan, opened)
         info = target.admin.info()
+        workload.share(Path(plan.shared) if plan.shared else None)
         workload.load(plan.mine, plan.clients, keeps=info.keeps)
         emit(Ready(info, workload.progress()[1]))
         while True:
             match orders.next():
+                case Go(phase="load") as go:
+                    part = _measure(plan, workload, target, orders.control, emit, go)
+                    target.connect_again()
+                    emit(part)
                 case Go() as go:
                     retried = target.retries
                     part = _measure(plan, workload, target, orders.control, emit, go)
@@ -103,7 +109,7 @@ def work(orders: Orders, emit: Emit) -> None:
                         part.figures[RETRIES] = target.retries - retried
                     emit(part)
                 case Verify():
-                    _verify(workload, target, emit)
+                    _verify(workload, target, emit, plan.mode)
                 case Finish() | None:
                     return
 
@@ -112,7 +118,7 @@ class _Target:
     """The store as this worker reaches it."""
 
     def __init__(self, plan: WorkerPlan, opened: contextlib.ExitStack) -> None:
-        self._plan = plan
+        self._plan, self._opened = plan, opened
         adapter = stores.adapter(plan.kind)
         _allow_files(len(plan.mine) + SPARE_FILES)
         self.admin: Store = adapter(plan.settings)
@@ -159,6 +165,15 @@ class _Target:
                 opened.callback(store.close)
                 self._stores.append(store)
 
+    def connect_again(self) -> None:
+        """For the next phase, before its clock runs: the wire loop closes what it had.
+        StoreUnavailable where that cannot be."""
+        if self._plan.mode == "wire":
+            admin = cast(WireStore, self.admin)
+            while len(self._connections) < len(self._plan.mine):
+                self._connections.append(admin.wire())
+                self._opened.callback(self._connections[-1][0].close)
+
     @property
     def retries(self) -> int:
         """Changes made anew within their operations, by all clients of this worker."""
@@ -194,7 +209,11 @@ def _measure(
     go: Go,
 ) -> MeasuredPart:
     recorder = Recorder(len(plan.mine), stages=workload.stages)
-    clients = [workload.client(index) for index in plan.mine]
+    if go.phase == "load":
+        clients = workload.fillers()
+    else:
+        clients = [workload.client(index) for index in plan.mine]
+    clients = _suiting(clients, workload, plan.mode)
     # Nothing that exists now is garbage; do not look through it while measuring.
     gc.collect()
     gc.freeze()
@@ -228,6 +247,14 @@ def _measure(
     reporter.stop()
     gc.unfreeze()
     return _measured_part(recorder, figures, control, start, gone, hung=loop.is_alive())
+
+
+def _suiting(clients: list[Client], workload: Workload, mode: str) -> list[Client]:
+    """As the loop can drive them: the wire loop knows no bursts, as its turns are what
+    lets many clients share a thread."""
+    if workload.bursts and mode == "wire":
+        return [one_by_one(client) for client in clients]
+    return clients
 
 
 def _count_evicted(part: MeasuredPart, before: StoreInfo, target: _Target) -> None:
@@ -341,7 +368,7 @@ class _Reporter:
         self._index += 1
 
 
-def _verify(workload: Workload, target: _Target, emit: Emit) -> None:
+def _verify(workload: Workload, target: _Target, emit: Emit, mode: str) -> None:
     batch: list[tuple[int, bytes]] = []
     batch_bytes = 0
     done = Event()
@@ -364,6 +391,7 @@ def _verify(workload: Workload, target: _Target, emit: Emit) -> None:
     teller.start()
     try:
         for clients in workload.verifiers(keep):
+            clients = _suiting(clients, workload, mode)
             target.run(clients, Recorder(len(clients)), Control())
     finally:
         done.set()

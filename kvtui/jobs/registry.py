@@ -32,6 +32,29 @@ WORKLOADS: Final[Mapping[str, WorkloadEntry]] = {
         "kvtui.jobs.http.workload:HttpWorkload",
         "get a page from an HTTP server, so many times",
     ),
+    "ycsb-a": WorkloadEntry(
+        "kvtui.jobs.ycsb.workload:YcsbA",
+        "half reads and half updates of loaded records, some of them hot",
+    ),
+    "ycsb-b": WorkloadEntry(
+        "kvtui.jobs.ycsb.workload:YcsbB",
+        "19 reads for each update, some records hot",
+    ),
+    "ycsb-c": WorkloadEntry(
+        "kvtui.jobs.ycsb.workload:YcsbC", "only reads, some records hot"
+    ),
+    "ycsb-d": WorkloadEntry(
+        "kvtui.jobs.ycsb.workload:YcsbD",
+        "19 reads for each insert, mostly of what was inserted last",
+    ),
+    "ycsb-e": WorkloadEntry(
+        "kvtui.jobs.ycsb.workload:YcsbE",
+        "19 short scans for each insert; asked of stores that can scan",
+    ),
+    "ycsb-f": WorkloadEntry(
+        "kvtui.jobs.ycsb.workload:YcsbF",
+        "half reads, half reads whose record is changed and written back",
+    ),
 }
 
 

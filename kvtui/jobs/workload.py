@@ -52,6 +52,8 @@ class Findings(Struct):
     first_wrong: str = ""
     sampled: bool = False
     stored_bytes: int = 0
+    kinds: dict[str, int] = {}
+    """Of what is wrong, how many in which way, where the workload tells them apart."""
 
 
 class Keeper(ABC):
@@ -82,11 +84,23 @@ class Workload(ABC):
     """The kinds of store that it can be asked of; empty: any."""
     stages: ClassVar[bool] = False
     """Whether connecting and waiting are to be told apart within an operation."""
+    bursts: ClassVar[bool] = False
+    """Whether its clients yield bursts of operations."""
+    fills: ClassVar[bool] = False
+    """Whether it puts records into the store before the clock of measuring runs."""
 
     @classmethod
     @abstractmethod
     def check(cls, parameters: dict[str, Any]) -> None:
         """Raise UsageError for parameters that make no sense; reads no file."""
+
+    @classmethod
+    def settled(
+        cls, given: dict[str, Any], *, seed: int, clients: int
+    ) -> dict[str, Any]:
+        """The parameters with what it takes from the run, for those whose input
+        depends on that; all else is asked with these."""
+        return given
 
     @classmethod
     @abstractmethod
@@ -107,12 +121,22 @@ class Workload(ABC):
         """What its records will take; None where it does not know beforehand."""
         return None
 
+    def share(self, path: Path | None) -> None:
+        """Take a file of this trial that all of its workers can map; None where there
+        is only one of them. Comes before :meth:`load`."""
+        return None
+
     @abstractmethod
     def load(self, mine: Sequence[int], clients: int, *, keeps: bool) -> None:
         """Take the share of clients ``mine`` of ``clients``, before the clock runs.
 
         ``keeps`` is False for a store that drops everything by nature.
         """
+
+    def fillers(self) -> list[Client]:
+        """Clients that put the records into the store, one for each of ``mine``;
+        asked for only where :attr:`fills` says so. Progress is theirs meanwhile."""
+        return []
 
     @abstractmethod
     def client(self, index: int) -> Client:

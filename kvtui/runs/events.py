@@ -151,6 +151,19 @@ class Interval(Event, frozen=True, tag=True):
     """Where the workload asks for them and the wire loop drives."""
 
 
+class Loaded(Event, frozen=True, tag=True):
+    """The records of a workload that fills the store first are in it; the sums are
+    the workers' own. Its intervals came before, of phase ``load``."""
+
+    trial: int
+    elapsed_s: float | None
+    """First request to last reply; None when nothing was asked."""
+    attempted: int
+    failed: int
+    unfinished: int
+    stopped: bool = False
+
+
 class Faulted(Event, frozen=True, tag=True):
     """The first failure of its kind in a trial, with an example text."""
 
@@ -202,6 +215,9 @@ class Verified(Event, frozen=True, tag=True):
     stored_bytes: int = 0
     records: str = ""
     """Name of the file in the run's directory that keeps a copy."""
+    kinds: dict[str, int] = {}
+    """Of what is wrong, how many in which way (``{"lost": 3, "stale when read": 1}``),
+    where the workload tells them apart."""
 
 
 class Vmstat(Struct, frozen=True):
@@ -295,6 +311,7 @@ AnyEvent: TypeAlias = (
     | PhaseStarted
     | StoreSeen
     | Interval
+    | Loaded
     | Faulted
     | Measured
     | Progress

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from kvtui.runs.events import Note
 from kvtui.runs.latency import Latency
-from kvtui.runs.state import RunState, TrialState
+from kvtui.runs.state import RunState, TrialState, in_kinds
 from kvtui.runs.verdict import verdict
 
 ORDER: Final = ("get", "put", "add", "counts", "scan", "delete")
@@ -29,6 +29,19 @@ class OperationRow(Struct, frozen=True):
     ok: int
     miss: int
     failed: dict[str, int]
+    p50_ns: int | None
+    p99_ns: int | None
+    p99_9_ns: int | None
+    max_ns: int | None
+
+
+class LoadRow(Struct, frozen=True):
+    """How the records came into the store, in the last trial."""
+
+    ok: int
+    failed: int
+    elapsed_s: float | None
+    throughput_per_s: float | None
     p50_ns: int | None
     p99_ns: int | None
     p99_9_ns: int | None
@@ -93,6 +106,10 @@ class StoreRow(Struct, frozen=True):
     verdict_reason: str | None
     faults: list[FaultRow]
     notes: list[str]
+    load: LoadRow | None = None
+    """Null where the workload loads nothing before."""
+    wrong_by_kind: dict[str, int] = {}
+    """Of the records that are wrong, how many in which way, where told apart."""
 
 
 class Report(Struct, frozen=True):
@@ -239,6 +256,29 @@ def _store(
             for each in trial.faults
         ],
         notes=list(dict.fromkeys(trial.note for trial in trials if trial.note)),
+        load=next((made for trial in reversed(shown) if (made := _load(trial))), None),
+        wrong_by_kind=checked[-1].kinds if checked else {},
+    )
+
+
+def _load(trial: TrialState) -> LoadRow | None:
+    loaded = trial.loaded
+    if loaded is None:
+        return None
+    ok = sum(totals.ok for totals in trial.load_operations.values())
+    latency = Latency()
+    for totals in trial.load_operations.values():
+        latency.add(totals.latency.encode())
+    p50, p99, p99_9 = latency.percentiles(50, 99, 99.9)
+    return LoadRow(
+        ok,
+        loaded.failed,
+        loaded.elapsed_s,
+        ok / loaded.elapsed_s if loaded.elapsed_s else None,
+        p50,
+        p99,
+        p99_9,
+        latency.max_ns,
     )
 
 
@@ -311,6 +351,8 @@ def why_unranked(trial: TrialState, cut_off: bool = False) -> str:
         return "not kept: this store drops everything by nature"
     if verified is not None and verified.wrong:
         said = f"{verified.wrong:,} of {verified.checked:,} records are wrong"
+        if verified.kinds:
+            said = f"{in_kinds(verified)}, of {verified.checked:,} records"
         return f"{said}; first {verified.first_wrong}"
     if trial.failed:
         return f"{trial.failed:,} operations failed"

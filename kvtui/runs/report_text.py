@@ -23,7 +23,11 @@ from kvtui.text import (
 )
 
 NAME_LIMIT: Final = 200
-_WORK: Final = {"fans": "decode, change, encode", "http": "compare"}
+_WORK: Final = {
+    "fans": "decode, change, encode",
+    "http": "compare",
+    **dict.fromkeys((f"ycsb-{letter}" for letter in "abcdef"), "draw, make, compare"),
+}
 """What a workload's own work is."""
 SHORT_NAME: Final = 16
 """Cells of a store's name before its further columns on a narrow terminal."""
@@ -205,14 +209,8 @@ class _Shown:
         made = self._made
         facts = made.data
         if facts:
-            numbers = ", ".join(
-                f"{count(value)} {name}"
-                for name in ("profiles", "pages", "memberships")
-                if isinstance(value := facts.get(name), int)
-            )
             yield ""
-            source = visible(str(facts.get("source", "the data")))
-            yield from self._say(f"data: {source}: {numbers}", "  ")
+            yield from self._say(f"data: {_facts(facts)}", "  ")
         if made.bad_lines:
             told = len(made.first_bad_lines)
             first = f"; the first {told}" if told < made.bad_lines else ""
@@ -225,6 +223,26 @@ class _Shown:
                 )
         for note in made.notes:
             yield from self._say(f"note: {visible(note)}", "  ")
+
+
+def _facts(facts: dict[str, int | float | str]) -> str:
+    if "source" in facts:
+        names = ["profiles", "pages", "memberships"]
+    else:
+        names = [name for name, value in facts.items() if not isinstance(value, str)]
+    numbers = ", ".join(
+        f"{count(value)} {visible(name)}"
+        for name in names
+        if isinstance(value := facts.get(name), int)
+    )
+    if "source" in facts:
+        return f"{visible(str(facts['source']))}: {numbers}"
+    words = [
+        f"{visible(name)} {visible(value)}"
+        for name, value in facts.items()
+        if isinstance(value, str)
+    ]
+    return ", ".join([numbers, *words])
 
 
 def _name(row: StoreRow) -> str:
@@ -278,6 +296,15 @@ def _details(row: StoreRow, made: Report) -> Iterator[str]:
             f"{', waiting for a turn' * turns})"
             f" {_length(row.client_work_s)}, store {_length(row.store_s)};"
             f" {share} own work"
+        )
+    if row.load is not None:
+        load = row.load
+        took = "" if load.elapsed_s is None else f" in {_length(load.elapsed_s)}"
+        failed = f", {load.failed:,} failed" if load.failed else ""
+        yield (
+            f"loaded before: {count(load.ok)} records{took},"
+            f" {rate(load.throughput_per_s)} a second; put p50"
+            f" {duration(load.p50_ns)}, p99 {duration(load.p99_ns)}{failed}"
         )
     if row.attempted is not None:
         yield (

@@ -48,6 +48,19 @@ class OperationFigures(Struct, frozen=True):
     failed_latency: LatencyFigures
 
 
+class LoadFigures(Struct, frozen=True):
+    """Filling the store, before the clock of measuring ran."""
+
+    elapsed_s: float | None
+    """First request to last reply."""
+    throughput_per_s: float | None
+    attempted: int
+    failed: int
+    unfinished: int
+    operations: dict[str, OperationFigures]
+    intervals: list[Interval]
+
+
 class TrialSnapshot(Struct, frozen=True):
     """One trial."""
 
@@ -99,6 +112,11 @@ class TrialSnapshot(Struct, frozen=True):
     verdict_reason: str | None
     faults: list[dict[str, Any]]
     intervals: list[Interval]
+    load: LoadFigures | None = None
+    """Null where the workload fills nothing."""
+    wrong_by_kind: dict[str, int] = {}
+    """``lost``, ``stale``, ``wrong``; with ``when read``: found by the clients while
+    measuring."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -205,6 +223,26 @@ def _trial(state: RunState, trial: TrialState) -> TrialSnapshot:
             for fault in trial.faults
         ],
         intervals=trial.intervals,
+        load=_load(trial),
+        wrong_by_kind=verified.kinds if verified else {},
+    )
+
+
+def _load(trial: TrialState) -> LoadFigures | None:
+    loaded = trial.loaded
+    if loaded is None:
+        return None
+    done = loaded.attempted - loaded.failed - loaded.unfinished
+    return LoadFigures(
+        elapsed_s=loaded.elapsed_s,
+        throughput_per_s=done / loaded.elapsed_s if loaded.elapsed_s else None,
+        attempted=loaded.attempted,
+        failed=loaded.failed,
+        unfinished=loaded.unfinished,
+        operations={
+            label: _operation(totals) for label, totals in trial.load_operations.items()
+        },
+        intervals=trial.load_intervals,
     )
 
 

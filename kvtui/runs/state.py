@@ -14,6 +14,7 @@ from kvtui.runs.events import (
     DataReady,
     Faulted,
     Interval,
+    Loaded,
     Measured,
     Note,
     Phase,
@@ -87,6 +88,12 @@ class TrialState:
     operations: dict[str, OperationTotals] = field(
         default_factory=lambda: defaultdict(OperationTotals)
     )
+    load_intervals: list[Interval] = field(default_factory=list)
+    """Of the load phase, where the workload fills the store."""
+    load_operations: dict[str, OperationTotals] = field(
+        default_factory=lambda: defaultdict(OperationTotals)
+    )
+    loaded: Loaded | None = None
     faults: list[Faulted] = field(default_factory=list)
     stages: StageTotals | None = None
     measured: Measured | None = None
@@ -168,7 +175,7 @@ class TrialState:
         if verified is None:
             return ""
         if verified.wrong:
-            return f"{verified.wrong:,} wrong of {verified.checked:,}"
+            return f"{in_kinds(verified)} of {verified.checked:,}"
         if verified.checked < verified.expected:
             kind = "sampled" if verified.sampled else "only"
             return f"{kind} {verified.checked:,} of {verified.expected:,}"
@@ -178,6 +185,12 @@ class TrialState:
         """Answered operations a second within one interval."""
         answered = sum(each.ok + each.miss for each in interval.operations.values())
         return answered / interval.length_s if interval.length_s > 0 else 0.0
+
+
+def in_kinds(verified: Verified) -> str:
+    """How many are wrong, and in which way: ``3 lost, 1 stale when read``."""
+    kinds = verified.kinds or {"wrong": verified.wrong}
+    return ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
 
 
 class RunState:
@@ -252,6 +265,7 @@ def _apply_to_trial(
     event: PhaseStarted
     | StoreSeen
     | Interval
+    | Loaded
     | Faulted
     | Measured
     | Progress
@@ -269,6 +283,13 @@ def _apply_to_trial(
         case Interval():
             if event.phase == "measure":
                 _apply_interval(trial, event)
+            elif event.phase == "load":
+                trial.load_intervals.append(event)
+                _apply_operations(trial.load_operations, event)
+                at_s, number = event.at_s, event.trial
+                trial.progress = Progress(at_s, number, "load", event.done, event.total)
+        case Loaded():
+            trial.loaded = event
         case Faulted():
             trial.faults.append(event)
         case Measured():
@@ -290,8 +311,12 @@ def _apply_interval(trial: TrialState, event: Interval) -> None:
     if event.stages is not None:
         trial.stages = trial.stages or StageTotals()
         _add_stages(trial.stages, event.stages)
+    _apply_operations(trial.operations, event)
+
+
+def _apply_operations(operations: dict[str, OperationTotals], event: Interval) -> None:
     for label, interval in event.operations.items():
-        totals = trial.operations[label]
+        totals = operations[label]
         totals.ok += interval.ok
         totals.miss += interval.miss
         for kind, number in interval.failed.items():

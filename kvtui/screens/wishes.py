@@ -15,6 +15,8 @@ from msgspec import Struct, field
 
 from kvtui import config
 from kvtui.errors import ConfigError, KvtuiError
+from kvtui.jobs import registry as jobs
+from kvtui.jobs.ycsb import parameters as ycsb
 from kvtui.runs.plan import (
     CLIENTS_LIMIT,
     DEFAULT_CLIENTS,
@@ -40,10 +42,15 @@ WORKLOADS: Final = {
     "fans": "who shares fans with whom: records that grow, read and written again"
     " and again",
     "http": "get one page again and again, as a web server's measuring tools do",
+    **{name: jobs.WORKLOADS[name].sentence for name in ycsb.PRESETS},
 }
 """Workloads, in words."""
 
-CHOICES: Final = {"workload": WORKLOADS, "mode": MODES}
+CHOICES: Final = {
+    "workload": WORKLOADS,
+    "mode": MODES,
+    "distribution": {"own": "the one of the workload's file", **ycsb.DISTRIBUTIONS},
+}
 """Fields in which one takes a choice instead of typing."""
 
 
@@ -67,6 +74,10 @@ class Wishes(Struct):
     names: str = ""
     cache_mb: str = "512"
     requests: str = "10000"
+    records: str = str(ycsb.RECORDS)
+    operations: str = str(ycsb.OPERATIONS)
+    value_bytes: str = str(ycsb.VALUE_BYTES)
+    distribution: str = "own"
 
 
 def first() -> Wishes:
@@ -91,6 +102,9 @@ _LIMITS: Final = {
     "seed": (0, 2**63 - 1),
     "cache_mb": (1, 1_000_000),
     "requests": (1, 10**12),
+    "records": (1, ycsb.RECORDS_LIMIT),
+    "operations": (1, ycsb.OPERATIONS_LIMIT),
+    "value_bytes": (ycsb.HEADER_BYTES, ycsb.VALUE_LIMIT),
     "first": (1, 2**53),
 }
 
@@ -147,6 +161,10 @@ def shown_fields(wishes: Wishes) -> list[str]:
     """The fields that matter for what is chosen, in order."""
     if wishes.workload == "http":
         return ["workload", "requests", "clients", "workers", "repeat"]
+    if wishes.workload in ycsb.PRESETS:
+        how = ["clients", "workers", "repeat", "seed"]
+        asked = ["records", "operations", "value_bytes", "distribution"]
+        return ["workload", *asked, *how]
     names = ["workload", "mode", "clients", "workers", "repeat", "seed", "first"]
     names.append("data")
     if wishes.data:
@@ -178,7 +196,11 @@ def unfit(wishes: Wishes, profile: StoreProfile) -> str:
     serves_pages = registry.KINDS[profile.kind].read_only
     if wishes.workload == "http":
         return "" if serves_pages else "serves no pages"
-    return "only for the workload http" if serves_pages else ""
+    if serves_pages:
+        return "only for the workload http"
+    if wishes.workload == "ycsb-e" and not registry.KINDS[profile.kind].scans:
+        return "has no scan of its own"
+    return ""
 
 
 def can_choose_client(profile: StoreProfile) -> bool:
@@ -209,6 +231,14 @@ def plan(wishes: Wishes, profiles: dict[str, StoreProfile]) -> RunPlan:
 def _parameters(wishes: Wishes) -> dict[str, Any]:
     if wishes.workload == "http":
         return {"requests": int(wishes.requests)}
+    if wishes.workload in ycsb.PRESETS:
+        given: dict[str, Any] = {
+            name: int(getattr(wishes, name))
+            for name in ("records", "operations", "value_bytes")
+        }
+        if wishes.distribution != "own":
+            given["distribution"] = wishes.distribution
+        return given
     parameters: dict[str, Any] = {"mode": wishes.mode, **_data(wishes)}
     if wishes.first:
         parameters["first"] = int(wishes.first)
@@ -248,6 +278,13 @@ def sentence(wishes: Wishes, profiles: dict[str, StoreProfile]) -> str:
     if wishes.workload == "http":
         parts.append(f"{count(int(wishes.requests))} requests of one page")
         return ", ".join(parts)
+    if wishes.workload in ycsb.PRESETS:
+        parts.append(
+            f"{count(int(wishes.records))} records of {count(int(wishes.value_bytes))}"
+            f" bytes, then {count(int(wishes.operations))} operations:"
+            f" {WORKLOADS[wishes.workload]}"
+        )
+        return ", ".join(parts)
     parts.append(f"mode {wishes.mode}: {MODES[wishes.mode]}")
     if wishes.first:
         parts.append(f"the first {count(int(wishes.first))} people")
@@ -277,6 +314,8 @@ def _words(wishes: Wishes) -> list[str]:
     """The workload's own words of the command line."""
     if wishes.workload == "http":
         return ["--requests", wishes.requests]
+    if wishes.workload in ycsb.PRESETS:
+        return _ycsb_words(wishes)
     words = []
     if wishes.data:
         words += ["--data", _absolute(wishes.data)]
@@ -288,6 +327,16 @@ def _words(wishes: Wishes) -> list[str]:
         words += ["--set", f"mode={wishes.mode}"]
     if wishes.mode == "cached":
         words += ["--set", f"cache_mb={wishes.cache_mb}"]
+    return words
+
+
+def _ycsb_words(wishes: Wishes) -> list[str]:
+    words, default = [], Wishes()
+    for name in ("records", "operations", "value_bytes"):
+        if getattr(wishes, name) != getattr(default, name):
+            words += [f"--{name.replace('_', '-')}", getattr(wishes, name)]
+    if wishes.distribution != "own":
+        words += ["--distribution", wishes.distribution]
     return words
 
 
@@ -303,6 +352,10 @@ LABELS: Final = {
     "names": "names file",
     "cache_mb": "cache MB",
     "requests": "requests",
+    "records": "records",
+    "operations": "operations",
+    "value_bytes": "bytes each",
+    "distribution": "chosen",
 }
 
 HINTS: Final = {
@@ -317,6 +370,10 @@ HINTS: Final = {
     "names": "id and title a line; blank: none",
     "cache_mb": "room for records in RAM",
     "requests": "of all clients together",
+    "records": "loaded before the clock runs",
+    "operations": "of all clients together",
+    "value_bytes": "of each record's one value",
+    "distribution": "",
 }
 
 

@@ -126,6 +126,7 @@ class Form(ListPane):
     def __init__(self, session: Session) -> None:
         super().__init__(session.glyphs, id="form")
         self.session = session
+        self._room = 0
         self._editors = {
             name: LineEditor(
                 getattr(session.wishes, name), digits=name not in ("data", "names")
@@ -170,9 +171,9 @@ class Form(ListPane):
         """Label, value, and what is wrong with it or what it means."""
         name = self.names[index]
         label: Line = [(fit(wishing.LABELS[name], 11), "")]
-        room = width - 11
+        room = self._room = width - 11
         if name in wishing.CHOICES:
-            return label + self._choices(name)
+            return label + self._choices(name, room)
         here = self.has_focus and index == self.cursor
         fault = wishing.fault(self.session.wishes, name)
         said = f"{self.glyphs.no} {fault}" if fault else wishing.HINTS[name]
@@ -193,12 +194,29 @@ class Form(ListPane):
         said = cut(said, max(0, left))
         return [*label, *value, (" " * gap, ""), (said, "bad" if fault else "dim")]
 
-    def _choices(self, name: str) -> Line:
+    def _fitting(self, name: str, room: int) -> list[str]:
+        """The choices that there is room for beside each other, from the first on
+        with which the chosen one is among them."""
+        choices = list(wishing.CHOICES[name])
+        if _breadth(choices) <= room:
+            return choices
+        room -= 2 * cells(self.glyphs.ellipsis)
+        last = choices.index(getattr(self.session.wishes, name)) + 1
+        first = 0
+        while first < last - 1 and _breadth(choices[first:last]) > room:
+            first += 1
+        while last < len(choices) and _breadth(choices[first : last + 1]) <= room:
+            last += 1
+        return choices[first:last]
+
+    def _choices(self, name: str, room: int) -> Line:
         line: Line = []
-        for choice in wishing.CHOICES[name]:
+        for choice in self._fitting(name, room):
             chosen = choice == getattr(self.session.wishes, name)
             said = f"[{choice}]" if chosen else f" {choice} "
             line.append((said, "bold" if chosen else "dim"))
+        if len(line) < len(wishing.CHOICES[name]):
+            line.append((self.glyphs.ellipsis, "dim"))
         return line
 
     def _marked(self, index: int, inner: int) -> Line:
@@ -262,10 +280,15 @@ class Form(ListPane):
         name = self.name_here
         if name in wishing.CHOICES and event.y == self.cursor + 1:
             left = 13
-            for choice in wishing.CHOICES[name]:
+            for choice in self._fitting(name, self._room):
                 if left <= event.x < left + len(choice) + 2:
                     self._take(name, choice)
                 left += len(choice) + 2
+
+
+def _breadth(choices: list[str]) -> int:
+    """Cells of choices beside each other, each within brackets or blanks."""
+    return sum(len(choice) + 2 for choice in choices)
 
 
 def _when_blank(name: str) -> str:

@@ -21,7 +21,7 @@ A failed operation is raised at the ``yield`` as
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from hashlib import blake2b
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -73,6 +73,26 @@ class Delete(Operation, frozen=True, gc=False):
     """Remove a key."""
 
     label: ClassVar[str] = "delete"
+
+
+class Burst(Operation, frozen=True, gc=False):
+    """Several operations, each asked once the one before is answered: a client that
+    needs to see no reply before its next request spares the engine a turn for each.
+
+    Is sent the replies as a list, in order; where some failed, as :class:`Replies`. No
+    store ever sees a burst: what it is asked, and what is measured, is each operation
+    by itself.
+    """
+
+    label: ClassVar[str] = "burst"
+    pairs: Iterator[tuple[bytes, bytes | None]]
+    """Keys, each with the value to put, or None for a get. They are taken from it one
+    by one, so that a client can tell how far the engine has come."""
+
+
+class Replies(list[Any]):
+    """The replies to a burst in which something failed: there an OperationFailed. (By
+    its type a client knows, without looking through all of them.)"""
 
 
 Reply: TypeAlias = Any

@@ -53,6 +53,8 @@ class Kind(Struct, frozen=True):
     """Where such a server usually listens."""
     shared_by_threads: bool = False
     """Whether it lives in one worker process."""
+    scans: bool = True
+    """Whether it can be asked for a range of keys."""
     read_only: bool = False
     in_files: InFiles = ""
     """How it keeps its records in files, where nothing else is set."""
@@ -121,6 +123,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         install="apt install memcached",
         port=11211,
         clients=("wire", "driver"),
+        scans=False,
     ),
     "redis": Kind(
         "kvtui.stores.redis:RedisStore",
@@ -130,6 +133,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         install="apt install redis-server",
         port=6379,
         clients=("wire", "driver"),
+        scans=False,
     ),
     "tokyo": Kind(
         "kvtui.stores.tokyo.store:TokyoStore",
@@ -139,6 +143,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         install="build Tokyo Tyrant 1.1.41, then KVTUI_TTSERVER=/path/to/ttserver",
         port=1978,
         clients=("wire", "calls"),
+        scans=False,
     ),
     "mongo": Kind(
         "kvtui.stores.mongo.store:MongoStore",
@@ -176,6 +181,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         port=80,
         read_only=True,
         clients=("wire", "calls"),
+        scans=False,
     ),
 }
 

@@ -32,6 +32,37 @@ def test_the_default_is_a_plan() -> None:
     assert "cache_mb" not in plan.workload.parameters
 
 
+def test_a_ycsb_workload_has_a_form_of_its_own() -> None:
+    wished = Wishes(stores=["ram", "redis-unix", "http"], workload="ycsb-e")
+    assert wishing.shown_fields(wished) == [
+        *("workload", "records", "operations", "value_bytes", "distribution"),
+        *("clients", "workers", "repeat", "seed"),
+    ]
+    assert wishing.command(wished, profiles()) == "kvtui run ycsb-e --store ram"
+    wished = msgspec.structs.replace(
+        wished,
+        workload="ycsb-d",
+        records="500",
+        operations="7000",
+        value_bytes="100",
+        distribution="hotspot",
+    )
+    plan = wishing.plan(wished, profiles())
+    assert [store.name for store in plan.stores] == ["ram", "redis-unix"]
+    given = {"records": 500, "operations": 7000, "value_bytes": 100}
+    assert plan.workload.parameters == {**given, "distribution": "hotspot"}
+    assert shlex.split(wishing.command(wished, profiles())) == [
+        *("kvtui", "run", "ycsb-d", "--store", "ram", "--store", "redis-unix"),
+        *("--records", "500", "--operations", "7000", "--value-bytes", "100"),
+        *("--distribution", "hotspot"),
+    ]
+    assert "500 records of 100 bytes, then 7,000 operations: 19 reads" in (
+        wishing.sentence(wished, profiles())
+    )
+    wished.value_bytes = "5"
+    assert wishing.faults(wished) == {"value_bytes": "at least 24"}
+
+
 def test_everything_wished_for_is_in_plan_and_command(tmp_path: Path) -> None:
     data = tmp_path / "my profiles.tsv"
     data.write_text("a\tb\n")

@@ -1,0 +1,1 @@
+"""The YCSB core workloads, a to f."""
