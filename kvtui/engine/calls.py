@@ -30,6 +30,7 @@ from kvtui.stores.operations import (
     Get,
     Operation,
     Put,
+    Request,
     Scan,
 )
 from kvtui.stores.store import Store
@@ -133,6 +134,9 @@ def drive(
                     if shape is Add or shape is Delete:
                         found = outcomes.ok
                     found.append(end - begin)
+                    if shape is Request and reply is not None:
+                        read_bytes += len(reply.body)
+                        written_bytes += len(operation.body or b"")  # type: ignore[attr-defined]
             except Exception as problem:
                 end = clock()
                 error = as_failure(problem)
@@ -175,6 +179,7 @@ def _other_calls(store: Store) -> dict[type[Operation], Callable[[Any], Any]]:
         Counts: lambda operation: store.counts(operation.key),
         Scan: lambda operation: store.scan(operation.key, operation.count),
         Delete: lambda operation: store.delete(operation.key),
+        Request: lambda operation: store.request(operation),
     }
 
 

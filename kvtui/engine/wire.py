@@ -35,7 +35,7 @@ from kvtui.engine.control import (
 from kvtui.engine.reconnect import Reconnecting
 from kvtui.engine.recorder import Recorder
 from kvtui.errors import OperationFailed, StoreError
-from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put
+from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put, Request
 from kvtui.stores.store import PENDING, NewConnection, Wire
 
 READ_BYTES: Final = 1 << 14
@@ -196,6 +196,9 @@ class _Loop:
                     else:
                         reply = connection.wire.closed(None)
                 except WOULD_BLOCK:
+                    if connection.rest is not None:
+                        # A TLS handshake went on, and may have come to its end.
+                        self._send_rest(connection)
                     continue
                 except OSError as error:
                     self._lost(connection, error)
@@ -233,6 +236,11 @@ class _Loop:
                     if reply is None and shape is not Add and shape is not Delete:
                         found = outcomes.miss
                     found.append(latency)
+                    if shape is Request:
+                        self._read_bytes += len(reply.body)
+                        self._written_bytes += len(operation.body or b"")  # type: ignore[attr-defined]
+                        if connection.rest is not None:
+                            _wear_out(connection)
                 ready.append((connection, reply))
             attempted = work_ns = 0
             look_again_at = clock() + TURN_NS
@@ -379,6 +387,10 @@ class _Loop:
         try:
             sent = connection.socket.send(data)
             connection.opening = False
+        except ssl.SSLWantReadError:
+            # A handshake: there is nothing to send before the server has spoken.
+            connection.rest = memoryview(data)
+            return
         except WOULD_BLOCK:
             sent = 0
         except OSError as error:
@@ -411,13 +423,18 @@ class _Loop:
         try:
             sent = connection.socket.send(rest)
             connection.opening = False
+            wanted = select.EPOLLIN
+        except ssl.SSLWantReadError:
+            sent, wanted = 0, select.EPOLLIN
         except WOULD_BLOCK:
-            return
+            sent, wanted = 0, select.EPOLLIN | select.EPOLLOUT
         except OSError:
             return  # reading will tell what happened
-        connection.rest = rest[sent:] if sent < len(rest) else None
-        if connection.rest is None:
-            self._poller.modify(connection.socket.fileno(), select.EPOLLIN)
+        if sent:
+            connection.rest = rest[sent:] if sent < len(rest) else None
+            if connection.rest is not None:
+                wanted |= select.EPOLLOUT
+        self._poller.modify(connection.socket.fileno(), wanted)
 
     def _finish(self, connection: Connection, figures: Figures) -> None:
         self.figures.append(figures)
@@ -465,6 +482,8 @@ class _Loop:
             connection.back_off_s = FIRST_BACK_OFF_S
             self._down.append(connection)
         elif connection.error is not None:
+            if connection.rest is not None:
+                _wear_out(connection)
             self._go_on(connection, None)
 
     def _tick(self, now: int) -> None:
@@ -544,6 +563,17 @@ class _Loop:
 
 
 _BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
+
+
+def _wear_out(connection: Connection) -> None:
+    """Answered before all of the request was sent: what is left of it would stand
+    before the next one. So that goes over a new connection."""
+
+    def encode(operation: Operation) -> bytes:
+        raise NewConnection
+
+    connection.rest = None
+    connection.encode = encode
 
 
 def _what_else_is_there(connection: Connection) -> bytes:

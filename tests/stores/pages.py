@@ -28,6 +28,11 @@ class Pages(Fake):
         self.host = host
         self.paths: list[bytes] = []
         self.hosts: list[bytes] = []
+        self.lines: list[bytes] = []
+        """The first line of each request, with its end."""
+        self.fields: list[list[bytes]] = []
+        """Its header, line by line."""
+        self.bodies: list[bytes] = []
         self.requests = 0
 
     @property
@@ -54,8 +59,15 @@ class Pages(Fake):
             while line := conversation._file.readline():
                 path = line.split()[1]
                 fields = list(iter(conversation._file.readline, b"\r\n"))
+                lengths = [
+                    int(each[15:]) for each in fields if each[:15] == b"Content-Length:"
+                ]
+                conversation.body = conversation._file.read(sum(lengths))
                 number += 1
                 with self._lock:
+                    self.lines.append(line)
+                    self.fields.append(fields)
+                    self.bodies.append(conversation.body)
                     self.requests += 1
                     self.paths.append(path)
                     self.hosts += [

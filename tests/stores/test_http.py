@@ -122,11 +122,6 @@ def test_a_page_named_by_url_is_asked_of_the_right_place() -> None:
     assert request.startswith(b"GET /a/b.html?c=d HTTP/1.1\r\nHost: [::1]:8080\r\n")
 
 
-def test_tls_is_refused_in_plain_words() -> None:
-    with pytest.raises(StoreUnavailable, match="no TLS"):
-        HttpStore({"host": "127.0.0.1", "port": 443, "tls": True}).open()
-
-
 def test_a_server_without_a_name_and_one_that_closes_are_told() -> None:
     with Pages(pages.closing_after(1, pages.LAST)) as fake:
         store = opened(fake.settings)
