@@ -4,8 +4,8 @@ request that somebody wants to measure.
 The key is the page's path; the empty key is the page that the setting ``page``
 names. A 2xx is a reply, anything else a failed operation (``status 404``): a
 benchmark that counts error pages as answers measures nothing. Redirects are not
-followed, unless a Request wants that. There is no driver: ``client=wire`` and ``client=calls`` speak HTTP/1.1
-through the same parser.
+followed, unless a Request wants that. There is no driver: ``client=wire`` and
+``client=calls`` speak HTTP/1.1 through the same parser.
 """
 
 from __future__ import annotations
