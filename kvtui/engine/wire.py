@@ -356,7 +356,9 @@ class _Loop:
         self._forget(connection)
         connection.rest = None
         try:
+            old = connection.wire
             connection.connect(*self._begin())
+            connection.wire.take_over(old)
         except OperationFailed as error:
             self._fail(connection, error)
             return

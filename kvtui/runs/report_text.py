@@ -256,6 +256,8 @@ def _verified(row: StoreRow) -> str:
         return "not kept"
     if row.records_checked is None or row.records_expected is None:
         return NOTHING
+    if not row.records_expected:
+        return NOTHING  # Reading once more would have changed something.
     if row.records_wrong:
         return f"{row.records_wrong:,} wrong"
     if row.records_checked == row.records_expected:

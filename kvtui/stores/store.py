@@ -175,6 +175,10 @@ class Wire(ABC):
             said = error.strerror or str(error)
         raise OperationFailed("disconnected", said, broken=True)
 
+    def take_over(self, old: Wire) -> None:
+        """Go on with the operation that ``old`` was at when its connection ended."""
+        return None
+
 
 class NewConnection(Exception):
     """Raised by a Wire (``encode`` and ``closed``): this connection is of no further

@@ -47,11 +47,15 @@ class Encrypted(page_server.PageServer):
         name = self._home / self.certificate.name
         plain = f"listen 127.0.0.1:{self.port} backlog=4096;"
         assert plain in super()._nginx()
-        return super()._nginx().replace(
-            plain,
-            f"listen 127.0.0.1:{self.port} ssl backlog=4096; ssl_certificate {name};"
-            " ssl_protocols TLSv1.3;"
-            f" ssl_certificate_key {name.with_suffix('.key')};",
+        return (
+            super()
+            ._nginx()
+            .replace(
+                plain,
+                f"listen 127.0.0.1:{self.port} ssl backlog=4096;"
+                f" ssl_protocols TLSv1.3; ssl_certificate {name};"
+                f" ssl_certificate_key {name.with_suffix('.key')};",
+            )
         )
 
     def connect_settings(self) -> dict[str, Any]:
@@ -247,7 +251,8 @@ def test_a_certificate_that_is_no_good_while_the_clock_runs_is_a_failed_operatio
             store._context = trusting
             return store.wire()
 
-        recorder, replies = Recorder(1), []
+        recorder = Recorder(1)
+        replies: list[Any] = []
         wire.run(
             [asking([PAGE] * 3, replies)],
             [made],

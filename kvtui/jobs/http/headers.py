@@ -18,7 +18,7 @@ from kvtui import secrets
 from kvtui.errors import ConfigError, UsageError
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_KEPT: Final = re.compile(r"((?:[A-Za-z][\w.-]*[ =])?)(env|file):(\S.*)")
+_KEPT: Final = re.compile(r"((?:[A-Za-z]{1,12} |[A-Za-z][\w.-]*=)?)(env|file):(\S.*)")
 """Perhaps a scheme or a cookie's name, and where the rest is kept."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET: Final = re.compile(

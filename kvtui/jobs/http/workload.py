@@ -101,9 +101,7 @@ class HttpWorkload(Workload):
         if asked.verb == "GET" and not (fields or asked.body or asked.follow):
             return [Get(path) for path in paths]
         body = (self._directory / BODY_FILE).read_bytes() if asked.body else None
-        return [
-            Request(path, asked.verb, fields, body, asked.follow) for path in paths
-        ]
+        return [Request(path, asked.verb, fields, body, asked.follow) for path in paths]
 
     def client(self, index: int) -> Client:
         """Asks its share; a reply is compared once its time has been taken."""

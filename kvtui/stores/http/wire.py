@@ -421,9 +421,10 @@ class HttpWire(Wire):
         self.parser.expect()
         return memory.request
 
-    def take_over(self, old: HttpWire) -> None:
-        """Go on with an operation that another connection has begun."""
-        self._trail = old._trail
+    def take_over(self, old: Wire) -> None:
+        """Go on from where redirects have led."""
+        if isinstance(old, HttpWire):
+            self._trail = old._trail
 
     def wear_out(self) -> None:
         """Serve no further request: what was sent of this one was not all."""
@@ -518,7 +519,7 @@ class HttpWire(Wire):
             f"status {head.status}",
             f"http at {self._where}: the server answered {head.status}"
             f" {head.reason:.80}{onward}" + (f": {line}" if line else ""),
-            hint="page= names another path" if head.status in (404, 301, 302) else None,
+            hint=_hint(head),
         )
 
     def _follow(self, trail: Trail, head: Head) -> Any:
@@ -532,6 +533,12 @@ class HttpWire(Wire):
             raise NewConnection(counts=self._kept)
         self.more = self._request(trail.now)
         return PENDING
+
+
+def _hint(head: Head) -> str | None:
+    if head.status in REDIRECTS:
+        return "--follow follows it on the same server; page= names another path"
+    return "page= names another path" if head.status == 404 else None
 
 
 def _first_line(body: bytes) -> str:

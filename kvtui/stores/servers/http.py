@@ -78,6 +78,11 @@ class PageServer(PrivateServer):
                 "http: the private server has a page of its own",
                 hint="page= is for a server of yours: name its host, port or path",
             )
+        if self.settings.get("tls"):
+            raise StoreUnavailable(
+                "http: the private server does not speak TLS",
+                hint="tls is for a server of yours: name its host, port or path",
+            )
         self._tied = tied
         return super().start(tied=tied)
 
