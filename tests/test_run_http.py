@@ -417,6 +417,19 @@ def test_what_changes_something_is_not_asked_again_to_verify_it() -> None:
     assert snapshot.read(made.snapshot).trials[0].verified is None
 
 
+def test_a_real_servers_missing_page_may_be_what_is_measured() -> None:
+    """Whatever counts as an answer, the private server is one that serves."""
+    words = ("http", "--store", "http", "-n", "100", "--url", "/none")
+    done = run(*words, "--ok", "404", "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = ranking(done)
+    assert (row["ok"], row["rank"]) == (100, 1)
+    done = run(*words, "--json")
+    assert done.returncode == 1
+    (row,) = ranking(done)
+    assert row["operations"]["get"]["failed"] == {"status 404": 100}
+
+
 def test_heads_of_a_real_servers_page_have_no_body() -> None:
     done = run("http", "--store", "http", "-n", "200", "-X", "HEAD", "--json")
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtui import secrets
 from kvtui.errors import OperationFailed
 from kvtui.stores.http import wire as http_wire
 from kvtui.stores.http.requests import target
@@ -343,6 +344,29 @@ def test_what_is_no_2xx_is_a_failed_operation(status: bytes) -> None:
     assert ("/b" in caught.value.message) is status.startswith(b"302")
     wire.encode(Get(b""))  # the connection goes on
     assert wire.feed(GOOD) == b"hello"
+
+
+def test_half_a_secret_that_a_server_repeats_is_not_shown_either() -> None:
+    """Texts are cut where they are long, and secrets are taken out before."""
+    secrets.learn("open-sesame-forty-thieves")
+    page = b"x" * 60 + b"open-sesame-forty-thieves"
+    place = b"/" + b"y" * 190 + b"open-sesame-forty-thieves"
+    reply = b"HTTP/1.1 302 %b\r\nLocation: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+        page,
+        place,
+        len(page),
+        page,
+    )
+    for asked, replies in ((Get(b""), 1), (Request(b"/a", "GET", follow=True), 2)):
+        wire = HttpWire(b"/p", b"h", "there:80")
+        wire.encode(asked)
+        if replies == 2:
+            assert wire.feed(reply) is PENDING  # And there again: a loop.
+        with pytest.raises(OperationFailed) as caught:
+            wire.feed(reply)
+        assert "open-s" not in caught.value.message
+        assert secrets.HIDDEN in caught.value.message
+    secrets.forget()
 
 
 def test_bytes_after_a_reply_are_refused() -> None:

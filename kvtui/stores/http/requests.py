@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
 from kvtui.errors import OperationFailed
+from kvtui.secrets import hidden
 from kvtui.stores.operations import Request
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ _PLAIN: Final = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
     b"-._~!$&'()*+,;=:@/?%[]"
 )
+
+
+def shown(text: str, letters: int) -> str:
+    """The beginning of what a server said. Secrets that it repeats are taken out
+    first: of half a secret nothing would tell that it is one."""
+    return hidden(text)[:letters]
 
 
 def target(key: bytes, page: bytes) -> bytes:
@@ -95,8 +102,8 @@ class Trail:
         if place != at_home:
             raise _refused(
                 "redirect elsewhere",
-                f"{here} redirects to {location:.200}, which is another server: kvtui"
-                " does not leave the one that it measures",
+                f"{here} redirects to {shown(location, 200)}, which is another server:"
+                " kvtui does not leave the one that it measures",
             )
         path = there.path or "/"
         self._go(f"{path}?{there.query}" if there.query else path, head.status, here)
@@ -115,11 +122,13 @@ class Trail:
         step = (self.now.method, target(self.now.key, self._page))
         if step in self._been:
             raise _refused(
-                "redirect loop", f"{here} redirects to {path:.200}, where it came from"
+                "redirect loop",
+                f"{here} redirects to {shown(path, 200)}, where it came from",
             )
         if self.hops == HOPS:
             raise _refused(
-                "too many redirects", f"more than {HOPS} redirects, the last to {path}"
+                "too many redirects",
+                f"more than {HOPS} redirects, the last to {shown(path, 200)}",
             )
         self._been.add(step)
         self.hops += 1

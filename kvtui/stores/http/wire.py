@@ -30,6 +30,7 @@ from kvtui.stores.http.requests import (
     Trail,
     encoded,
     own_fields,
+    shown,
     target,
 )
 from kvtui.stores.operations import Get, Operation, Request, Response
@@ -513,12 +514,13 @@ class HttpWire(Wire):
             return self._follow(self._trail, head)
         self._trail = None
         where = head.header("location") if 300 <= head.status < 400 else ""
-        onward = f", to {where:.200}; redirects are not followed" if where else ""
+        if where:
+            where = f", to {shown(where, 200)}; redirects are not followed"
         line = _first_line(body)
         raise OperationFailed(
             f"status {head.status}",
             f"http at {self._where}: the server answered {head.status}"
-            f" {head.reason:.80}{onward}" + (f": {line}" if line else ""),
+            f" {shown(head.reason, 80)}{where}" + (f": {line}" if line else ""),
             hint=_hint(head),
         )
 
@@ -545,7 +547,7 @@ def _first_line(body: bytes) -> str:
     """The first line of a body that says something, in quotes."""
     for line in body[:_LOOKED_AT_BYTES].decode("utf-8", "replace").splitlines():
         if line.strip():
-            return f'"{line.strip()[:_SHOWN_LETTERS]}"'
+            return f'"{shown(line.strip(), _SHOWN_LETTERS)}"'
     return ""
 
 
