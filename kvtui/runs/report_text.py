@@ -207,7 +207,7 @@ class _Shown:
         if facts:
             numbers = ", ".join(
                 f"{count(value)} {name}"
-                for name in ("profiles", "pages", "memberships")
+                for name in ("profiles", "pages", "memberships", "body bytes")
                 if isinstance(value := facts.get(name), int)
             )
             yield ""

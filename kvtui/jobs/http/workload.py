@@ -77,7 +77,8 @@ class HttpWorkload(Workload):
             shutil.copyfile(path, directory / BODY_FILE)
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error.strerror}") from None
-        return Prepared({"body_bytes": (directory / BODY_FILE).stat().st_size})
+        size = (directory / BODY_FILE).stat().st_size
+        return Prepared({"source": asked.body, "body bytes": size})
 
     @property
     def needs(self) -> frozenset[str]:

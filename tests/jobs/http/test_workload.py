@@ -218,7 +218,7 @@ def test_a_body_is_what_it_was_when_the_run_began(tmp_path: Path) -> None:
     body.write_bytes(b"first\r\n")
     given = {"requests": 1, "body": str(body), "headers": ["X-A: b"]}
     prepared = HttpWorkload.prepare(given, tmp_path / "prepared", lambda _: None)
-    assert prepared.facts == {"body_bytes": 7}
+    assert prepared.facts == {"source": str(body), "body bytes": 7}
     body.write_bytes(b"second")
     made = HttpWorkload(given, tmp_path / "prepared")
     made.load([0], 1, keeps=True)
