@@ -213,7 +213,11 @@ class _Loop:
                     more = connection.wire.more
                     if more:
                         connection.wire.more = b""
-                        self._send(connection, more)
+                        if connection.rest is None:
+                            self._send(connection, more)
+                        else:
+                            # Sent on before it had taken all: see _wear_out.
+                            self._open(connection, NewConnection())
                     continue
                 end = clock()
                 connection.operation = None

@@ -248,6 +248,30 @@ def test_an_answer_before_the_whole_body_was_sent_ends_its_connection(
         assert fake.connections == (3 if loop == "wire" else 1)
 
 
+def test_a_redirect_before_the_whole_body_was_sent_is_followed_elsewhere() -> None:
+    """The rest of the body must not stand before the next request."""
+    body = b"x" * 4_000_000
+
+    def answer(conversation: Conversation, path: bytes, number: int) -> None:
+        if path == b"/x":
+            fake.reads_bodies = True
+            conversation.send(
+                b"HTTP/1.1 307 Y\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n"
+            )
+            conversation.wait()
+        conversation.send(GOOD)
+
+    with Pages(answer, transport="tcp") as fake:
+        fake.reads_bodies = False
+        asked = Request(b"/x", "PUT", body=body, follow=True)
+        replies: list[Any] = []
+        found = driven("wire", fake.settings, [asking([asked], replies)])
+        assert (found.ok, found.failed, found.reconnects) == (1, {}, 1)
+        assert replies == [Response(200, b"hello", 1)]
+        assert fake.lines == [b"PUT /x HTTP/1.1\r\n", b"PUT /y HTTP/1.1\r\n"]
+        assert fake.bodies == [b"", body]
+
+
 @pytest.mark.parametrize("loop", LOOPS)
 def test_requests_of_all_kinds_are_counted_with_their_bytes(loop: str) -> None:
     """204 and HEAD have no body, whatever they announce."""
