@@ -225,12 +225,18 @@ def test_a_redirect_that_is_followed_is_one_operation(
         assert fake.paths == [*first, b"/loop", b"/c", *first, b"/away", b"/missing"]
 
 
+def take_little(fake: Pages) -> None:
+    """Let its sockets hold little, so that a large body cannot be sent whole before
+    it is read. (A sender's own socket holds 4 MiB at most: tcp(7), tcp_wmem.)"""
+    fake._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+
+
 @pytest.mark.parametrize("loop", LOOPS)
 def test_an_answer_before_the_whole_body_was_sent_ends_its_connection(
     loop: str,
 ) -> None:
     """What is left of a body must not stand before the next request."""
-    body = b"x" * 4_000_000
+    body = b"x" * 16_000_000
 
     def refused(conversation: Conversation, path: bytes, number: int) -> None:
         conversation.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
@@ -240,6 +246,7 @@ def test_an_answer_before_the_whole_body_was_sent_ends_its_connection(
     with Pages(refused, transport="tcp") as fake:
         # A blocking caller sends all before it listens.
         fake.reads_bodies = loop == "calls"
+        take_little(fake)
         asked = [Request(b"/x", "PUT", body=body)] * 3
         found = driven(loop, fake.settings, [asking(asked)], timeout_s=10)
         assert (found.ok, found.failed) == (0, {"status 413": 3})
@@ -250,7 +257,7 @@ def test_an_answer_before_the_whole_body_was_sent_ends_its_connection(
 
 def test_a_redirect_before_the_whole_body_was_sent_is_followed_elsewhere() -> None:
     """The rest of the body must not stand before the next request."""
-    body = b"x" * 4_000_000
+    body = b"x" * 16_000_000
 
     def answer(conversation: Conversation, path: bytes, number: int) -> None:
         if path == b"/x":
@@ -263,6 +270,7 @@ def test_a_redirect_before_the_whole_body_was_sent_is_followed_elsewhere() -> No
 
     with Pages(answer, transport="tcp") as fake:
         fake.reads_bodies = False
+        take_little(fake)
         asked = Request(b"/x", "PUT", body=body, follow=True)
         replies: list[Any] = []
         found = driven("wire", fake.settings, [asking([asked], replies)])
