@@ -103,6 +103,20 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Setting("how records are chosen", "choice", choices=tuple(ycsb.DISTRIBUTIONS)),
         otherwise="the workload's own",
     ),
+    "workloads.http.method": Option(
+        Setting("such as GET, HEAD, POST"), otherwise="GET, or POST with a body"
+    ),
+    "workloads.http.body": Option(
+        Setting("a file that is sent with every request"),
+        otherwise="none",
+        is_path=True,
+    ),
+    "workloads.http.content_type": Option(
+        Setting("of the body"), otherwise="application/octet-stream"
+    ),
+    "workloads.http.follow": Option(
+        Setting("follow redirects on the same server", "switch"), False
+    ),
     "ui.ascii": Option(
         Setting("draw with ASCII only", "switch"), otherwise="as the terminal can"
     ),

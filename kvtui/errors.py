@@ -83,8 +83,10 @@ class OperationFailed(StoreError):
     ``kind`` is one of ``timeout``, ``refused``, ``disconnected``,
     ``server-error``, ``protocol``, ``too-large``, ``no-space``, ``unsupported``;
     ``no reply`` and ``truncated`` where a connection was closed before and within
-    a reply; ``local ports`` where this machine has none left; and ``status 302``
-    for what HTTP calls no success. ``broken`` says that the connection is of no
+    a reply; ``local ports`` where this machine has none left; ``status 302`` for what
+    HTTP calls no success; ``certificate`` and ``tls`` where no trust or no TLS came
+    about; and ``redirect elsewhere``, ``redirect loop`` and ``too many redirects``
+    where they were to be followed. ``broken`` says that the connection is of no
     further use.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 from kvtui import config
 from kvtui.runs import history, snapshot
-from tests.stores import pages
+from tests.stores import certificates, pages
+from tests.stores.certificates import SecurePages
+from tests.stores.fakes import Conversation
 from tests.stores.pages import GOOD, Pages
 from tests.terminal import Terminal, environment
 
@@ -43,13 +46,14 @@ with pages.Pages(pages.saying(pages.GOOD), transport="tcp") as fake:
 """A network with few local ports, until one too few was told."""
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """``kvtui run`` with these words."""
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``kvtui run`` with these words, and with these variables beside the others."""
     return subprocess.run(
         [sys.executable, "-m", "kvtui", "run", *words],
         capture_output=True,
         text=True,
         timeout=120,
+        env=os.environ | environment,
     )
 
 
@@ -187,7 +191,27 @@ def test_failures_and_changed_bodies_are_counted_and_cost_the_rank() -> None:
         (("fans", "--store", "http", "--first", "5"), "can only be read"),
         (("http", "--store", "http", "--set", "requests=5"), "-n"),
         (("http", "--store", "http", "-n", "0"), "1"),
-        (("http", "--store", "http", "--set", "body=x"), "body"),
+        (("http", "--store", "http", "--set", "body=x"), "--body"),
+        (("http", "--store", "http", "-X", "GE T"), "no method"),
+        (("http", "--store", "http", "-X", "CONNECT"), "tunnel"),
+        (("http", "--store", "http", "-H", "Accept"), "Name: value"),
+        (("http", "--store", "http", "-H", "A: b\r\nC: d"), "line's end"),
+        (("http", "--store", "http", "-H", "A: b\nC: d"), "line's end"),
+        (("http", "--store", "http", "-H", "A b: c"), "Name: value"),
+        (("http", "--store", "http", "-H", "content-length: 5"), "counts the body"),
+        (("http", "--store", "http", "-H", "Connection: close"), "keep_alive"),
+        (("http", "--store", "http", "-H", "Host: a/b"), "no host"),
+        (("http", "--store", "http", "-H", "X: env:KVTUI_HAS_NONE"), "KVTUI_HAS_NONE"),
+        (("http", "--store", "http", "-H", "X: file:/not/there"), "/not/there"),
+        (("http", "--store", "http", "-T", "a/b"), "no body"),
+        (("http", "--store", "http", "--url", "http://x/y"), "--store"),
+        (("http", "--store", "http", "--url", "page"), "is no page"),
+        (("http", "--store", "http", "--url", "/a 0"), "is no page"),
+        (("http", "--store", "http", "--url", "/a#b"), "no request can"),
+        (("http", "--store", "http", "--url", "/a", "--url", "/a 2"), "twice"),
+        (("http", "--store", "http", "--timeout", "soon"), "250ms"),
+        (("http", "--store", "http", "--timeout", "0"), "--timeout must be"),
+        (("http", "--store", "http", "--no-verify"), "by TLS"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_starts(
@@ -241,3 +265,237 @@ def test_too_few_local_ports_are_this_machines_failures() -> None:
     kept = snapshot.read(made.snapshot).trials[0].operations["get"]
     assert kept.latency.count == get["ok"]
     assert kept.failed_latency.count == sum(get["failed"].values())
+
+
+TOKEN = "xyzzy-4711-plugh"
+COOKIE = "sid-0815-frotz"
+
+
+def test_a_request_has_method_headers_and_body_and_its_secrets_stay_inside(
+    tmp_path: Path,
+) -> None:
+    """They reach the server, and no plan, journal, log, snapshot or error text, not
+    even where the server says them."""
+    body, cookie = tmp_path / "order.json", tmp_path / "cookie"
+    body.write_bytes(b'{"amount": 3}\r\n')
+    cookie.write_text(f"{COOKIE}\n")
+    page = f"you said {TOKEN} and {COOKIE}".encode()
+    refusal = b"HTTP/1.1 401 No\r\nContent-Length: %d\r\n\r\n%b" % (len(page), page)
+    with Pages(pages.saying(refusal), transport="tcp") as fake:
+        done = run(
+            *("http", "--store", where(fake), "-n", "20", "-c", "2"),
+            *("--body", str(body), "-T", "application/json", "--url", "/order?x=1"),
+            *("-H", "Authorization: Bearer env:ORDER_TOKEN"),
+            *("-H", f"Cookie: sid=file:{cookie}", "-H", "Host: shop.test"),
+            ORDER_TOKEN=TOKEN,
+        )
+        assert done.returncode == 1, done.stderr
+        assert "401" in done.stdout
+        measured = [
+            (line, fields, sent)
+            for line, fields, sent in zip(
+                fake.lines, fake.fields, fake.bodies, strict=True
+            )
+            if line.startswith(b"POST /order?x=1 ")
+        ]
+    assert len(measured) == 20
+    for _, fields, sent in measured:
+        assert sent == body.read_bytes()
+        assert fields.count(b"Host: shop.test\r\n") == 1
+        assert len([each for each in fields if each.startswith(b"Host:")]) == 1
+        assert b"Authorization: Bearer %b\r\n" % TOKEN.encode() in fields
+        assert b"Cookie: sid=%b\r\n" % COOKIE.encode() in fields
+        assert b"Content-Type: application/json\r\n" in fields
+        assert b"Content-Length: 15\r\n" in fields
+    (made,) = history.all_runs(config.runs_directory())
+    told = done.stdout + done.stderr
+    for path in made.path.rglob("*"):
+        if path.is_file():
+            told += path.read_text("utf-8", "replace")
+    assert "you said" in told
+    assert TOKEN not in told
+    assert COOKIE not in told
+    document = snapshot.read(made.snapshot)
+    asked = document.plan.workload.parameters
+    assert asked["headers"][0] == "Authorization: Bearer env:ORDER_TOKEN"
+    assert document.data == {"source": str(body), "body bytes": 15}
+    assert "15 body bytes" in told
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"Authorization: Bearer {TOKEN}",
+        f"cookie: sid={TOKEN}",
+        f"X-Api-Key:{TOKEN}",
+        f"X-Auth-Token: {TOKEN} env:HOME",
+    ],
+)
+def test_a_secret_on_the_command_line_is_refused_and_not_repeated(header: str) -> None:
+    done = run("http", "--store", "http", "-n", "5", "-H", header)
+    assert done.returncode == 2
+    assert "seen by all" in done.stderr
+    assert "env:NAME" in done.stderr
+    assert TOKEN not in done.stdout + done.stderr
+    assert not list(history.all_runs(config.runs_directory()))
+
+
+def test_several_pages_are_asked_for_by_weight_in_the_order_of_the_seed(
+    tmp_path: Path,
+) -> None:
+    """Each is compared with its own first body; its replies are a figure."""
+
+    def answer(conversation: Conversation, path: bytes, number: int) -> None:
+        conversation.send(
+            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path)
+        )
+
+    listed = tmp_path / "urls.txt"
+    listed.write_text("# the shop\n/a 3\n\n/bb?x=1\n")
+    orders: list[list[bytes]] = []
+    for seed in ("7", "7", "8"):
+        with Pages(answer, transport="tcp") as fake:
+            done = run(
+                *("http", "--store", where(fake), "-n", "400", "-c", "1"),
+                *("--urls", str(listed), "--url", "/c/", "--seed", seed, "--json"),
+            )
+            assert done.returncode == 0, done.stderr
+            (row,) = ranking(done)
+            order = [each for each in fake.paths if each != b"/page"]
+            assert order[400:] == [b"/c/", b"/a", b"/bb?x=1"]
+            orders.append(order[:400])
+            counts = [order[:400].count(each) for each in (b"/a", b"/bb?x=1", b"/c/")]
+            assert row["figures"] == {
+                "replies of /a": counts[0],
+                "replies of /bb?x=1": counts[1],
+                "replies of /c/": counts[2],
+            }
+            # 240 of 400 are expected of the first; 5 standard deviations are 49.
+            assert abs(counts[0] - 240) < 49
+            assert (row["records_checked"], row["records_wrong"]) == (3, 0)
+            assert row["rank"] == 1
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_a_list_of_pages_with_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+    listed = tmp_path / "urls.txt"
+    listed.write_text("/a 3\nhttp://other/b\n")
+    done = run("http", "--store", "http", "-n", "5", "--urls", str(listed))
+    assert done.returncode == 4
+    assert f"{listed}, line 2" in done.stderr
+
+
+def test_redirects_are_followed_when_asked_for_and_counted() -> None:
+    """103: one operation each; and told to be one until then."""
+    moved = b"HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n"
+    answers = {b"/page": moved, b"/b": GOOD}
+    with Pages(pages.by_path(answers), transport="tcp") as fake:
+        done = run("http", "--store", where(fake), "-n", "30", "--follow", "--json")
+        assert done.returncode == 0, done.stderr
+        (row,) = ranking(done)
+        assert (row["attempted"], row["ok"], row["rank"]) == (30, 30, 1)
+        assert row["figures"] == {"redirects followed": 30}
+        assert row["read_bytes"] == 150
+        done = run("http", "--store", where(fake), "-n", "30")
+        assert done.returncode == 1
+        assert "--follow" in done.stdout + done.stderr or "302" in done.stdout
+
+
+def test_what_changes_something_is_not_asked_again_to_verify_it() -> None:
+    answer = pages.saying(b"HTTP/1.1 201 Created\r\nContent-Length: 1\r\n\r\n1")
+    with Pages(answer, transport="tcp") as fake:
+        done = run(
+            *("http", "--store", where(fake), "--store", "null", "-n", "30"),
+            *("-X", "post", "-c", "3", "--json"),
+        )
+        assert done.returncode == 0, done.stderr
+        row, null = ranking(done)
+        assert sum(line.startswith(b"POST") for line in fake.lines) == 30
+    assert set(row["operations"]) == {"post"}
+    assert (row["rank"], row["records_expected"]) == (1, 0)
+    assert null["miss"] == 30
+    (made,) = history.all_runs(config.runs_directory())
+    assert snapshot.read(made.snapshot).trials[0].verified is None
+
+
+def test_a_real_servers_missing_page_may_be_what_is_measured() -> None:
+    """Whatever counts as an answer, the private server is one that serves."""
+    words = ("http", "--store", "http", "-n", "100", "--url", "/none")
+    done = run(*words, "--ok", "404", "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = ranking(done)
+    assert (row["ok"], row["rank"]) == (100, 1)
+    done = run(*words, "--json")
+    assert done.returncode == 1
+    (row,) = ranking(done)
+    assert row["operations"]["get"]["failed"] == {"status 404": 100}
+
+
+def test_heads_of_a_real_servers_page_have_no_body() -> None:
+    done = run("http", "--store", "http", "-n", "200", "-X", "HEAD", "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = ranking(done)
+    assert (row["ok"], row["read_bytes"], row["rank"]) == (200, 0, 1)
+    assert set(row["operations"]) == {"head"}
+
+
+def test_a_reply_that_takes_too_long_is_a_timeout() -> None:
+    waits: list[int] = []
+
+    def answer(conversation: Conversation, path: bytes, number: int) -> None:
+        waits.append(number)
+        if len(waits) == 10:
+            conversation.wait()
+        conversation.send(GOOD)
+
+    with Pages(answer, transport="tcp") as fake:
+        done = run(
+            *("http", "--store", where(fake), "-n", "30", "-c", "1"),
+            *("--timeout", "300ms", "--json"),
+        )
+        assert done.returncode == 1, done.stderr
+        (row,) = ranking(done)
+        assert row["operations"]["get"]["failed"] == {"timeout": 1}
+        assert (row["attempted"], row["ok"]) == (30, 29)
+        assert "0.3 s" in row["faults"][0]["message"]
+
+
+def test_each_request_has_a_connection_of_its_own_when_that_is_said() -> None:
+    with Pages(pages.closing_after(1, pages.LAST), transport="tcp") as fake:
+        done = run(
+            *("http", "--store", where(fake), "-n", "30", "-c", "2"),
+            *("--no-keep-alive", "--json"),
+        )
+        assert done.returncode == 0, done.stderr
+        (row,) = ranking(done)
+        assert (row["ok"], row["rank"]) == (30, 1)
+        assert fake.connections > 30
+
+
+@pytest.mark.parametrize("kept", ["--keep-alive", "--no-keep-alive"])
+def test_a_page_by_tls_with_its_authority_or_unchecked(
+    tmp_path: Path, kept: str
+) -> None:
+    certificate = certificates.made(tmp_path)
+    last = GOOD if kept == "--keep-alive" else pages.LAST
+    with SecurePages(pages.saying(last), certificate) as fake:
+        store = f"https://127.0.0.1:{fake.settings['port']}/page"
+        words = ("http", "--store", store, "-n", "40", "-c", "4", kept, "--json")
+        done = run(*words)
+        assert done.returncode == 3
+        assert "certificate is not trusted" in done.stderr
+        assert "ca=FILE" in done.stderr
+        done = run(*words, "--ca", str(certificate))
+        assert done.returncode == 0, done.stderr
+        (row,) = ranking(done)
+        assert (row["ok"], row["rank"]) == (40, 1)
+        assert "not checked" not in done.stderr
+        done = run(*words, "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert "certificate is not checked" in done.stderr
+    newest, *_ = sorted(
+        history.all_runs(config.runs_directory()), key=lambda each: each.name
+    )[::-1]
+    (trial,) = snapshot.read(newest.snapshot).trials
+    assert trial.details["certificate"] == "not checked (verify=false)"
+    assert trial.details["tls"].startswith("TLSv1.")

@@ -32,6 +32,7 @@ from kvtui.stores.operations import (
     Operation,
     Put,
     Replies,
+    Request,
     Scan,
 )
 from kvtui.stores.store import Store
@@ -148,6 +149,9 @@ def drive(
                     if shape is Add or shape is Delete:
                         found = outcomes.ok
                     found.append(end - begin)
+                    if shape is Request and reply is not None:
+                        read_bytes += len(reply.body)
+                        written_bytes += len(operation.body or b"")  # type: ignore[attr-defined]
             except Exception as problem:
                 end = clock()
                 error = as_failure(problem)
@@ -274,6 +278,7 @@ def _other_calls(store: Store) -> dict[type[Operation], Callable[[Any], Any]]:
         Counts: lambda operation: store.counts(operation.key),
         Scan: lambda operation: store.scan(operation.key, operation.count),
         Delete: lambda operation: store.delete(operation.key),
+        Request: lambda operation: store.request(operation),
     }
 
 

@@ -35,7 +35,7 @@ from kvtui.engine.control import (
 from kvtui.engine.reconnect import Reconnecting
 from kvtui.engine.recorder import Recorder, Stages
 from kvtui.errors import OperationFailed, StoreError
-from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put
+from kvtui.stores.operations import Add, Client, Delete, Get, Operation, Put, Request
 from kvtui.stores.store import PENDING, NewConnection, Wire
 
 READ_BYTES: Final = 1 << 14
@@ -207,6 +207,9 @@ class _Loop:
                     else:
                         reply = connection.wire.closed(None)
                 except WOULD_BLOCK:
+                    if connection.rest is not None:
+                        # A TLS handshake went on, and may have come to its end.
+                        self._send_rest(connection)
                     continue
                 except OSError as error:
                     self._lost(connection, error)
@@ -219,7 +222,7 @@ class _Loop:
                     continue
                 except NewConnection as why:
                     self._forget(connection)
-                    self._open(connection, why.counts)
+                    self._open(connection, counts=why.counts)
                     continue
                 if reply is PENDING:
                     if stages is not None:
@@ -228,7 +231,12 @@ class _Loop:
                     more = connection.wire.more
                     if more:
                         connection.wire.more = b""
-                        self._send(connection, more)
+                        if connection.rest is None:
+                            self._send(connection, more)
+                        else:
+                            # Sent on before it had taken all: see _wear_out.
+                            self._forget(connection)
+                            self._open(connection, counts=True)
                     continue
                 end = clock()
                 connection.operation = None
@@ -257,6 +265,11 @@ class _Loop:
                     if reply is None and shape is not Add and shape is not Delete:
                         found = outcomes.miss
                     found.append(latency)
+                    if shape is Request:
+                        self._read_bytes += len(reply.body)
+                        self._written_bytes += len(operation.body or b"")  # type: ignore[attr-defined]
+                        if connection.rest is not None:
+                            _wear_out(connection)
                 ready.append((connection, reply))
             attempted = work_ns = 0
             look_again_at = clock() + TURN_NS
@@ -366,9 +379,9 @@ class _Loop:
         connection.begin = self._recorder.waiting[connection.index] = begin
         if not connection.first:
             connection.first = begin
-        self._open(connection, counts)
+        self._open(connection, counts=counts)
 
-    def _open(self, connection: Connection, counts: bool) -> None:
+    def _open(self, connection: Connection, *, counts: bool) -> None:
         """Send what is asked over a new connection; the clock goes on meanwhile."""
         operation = connection.operation
         if operation is None:
@@ -389,7 +402,10 @@ class _Loop:
         self._watch(connection)
         try:
             data = connection.encode(operation)
-        except (OperationFailed, NewConnection):
+        except OperationFailed as error:
+            self._fail(connection, error)
+            return
+        except NewConnection:
             # It was encoded a moment ago; only a broken adapter comes here.
             self._fail(
                 connection,
@@ -407,6 +423,10 @@ class _Loop:
         try:
             sent = connection.write(data)
             self._taken(connection)
+        except ssl.SSLWantReadError:
+            # A handshake: there is nothing to send before the server has spoken.
+            connection.rest = memoryview(data)
+            return
         except WOULD_BLOCK:
             sent = 0
         except OSError as error:
@@ -445,13 +465,18 @@ class _Loop:
         try:
             sent = connection.write(rest)
             self._taken(connection)
+            wanted = select.EPOLLIN
+        except ssl.SSLWantReadError:
+            sent, wanted = 0, select.EPOLLIN
         except WOULD_BLOCK:
-            return
+            sent, wanted = 0, select.EPOLLIN | select.EPOLLOUT
         except OSError:
             return  # reading will tell what happened
-        connection.rest = rest[sent:] if sent < len(rest) else None
-        if connection.rest is None:
-            self._poller.modify(connection.socket.fileno(), select.EPOLLIN)
+        if sent:
+            connection.rest = rest[sent:] if sent < len(rest) else None
+            if connection.rest is not None:
+                wanted |= select.EPOLLOUT
+        self._poller.modify(connection.socket.fileno(), wanted)
 
     def _finish(self, connection: Connection, figures: Figures) -> None:
         self.figures.append(figures)
@@ -475,7 +500,7 @@ class _Loop:
             connection.wire.closed(error)
         except NewConnection as why:
             self._forget(connection)
-            self._open(connection, why.counts)
+            self._open(connection, counts=why.counts)
         except OperationFailed as failed:
             self._fail(connection, failed)
 
@@ -500,6 +525,8 @@ class _Loop:
             connection.back_off_s = FIRST_BACK_OFF_S
             self._down.append(connection)
         elif connection.error is not None:
+            if connection.rest is not None:
+                _wear_out(connection)
             self._go_on(connection, None)
 
     def _tick(self, now: int) -> None:
@@ -602,6 +629,17 @@ def _note_refusal(
         stages.refused.append(end - connection.begin)
         stages.refused_bytes += error.reply_bytes
     connection.sent = connection.came = 0
+
+
+def _wear_out(connection: Connection) -> None:
+    """Answered before all of the request was sent: what is left of it would stand
+    before the next one. So that goes over a new connection."""
+
+    def encode(operation: Operation) -> bytes:
+        raise NewConnection
+
+    connection.rest = None
+    connection.encode = encode
 
 
 def _what_else_is_there(connection: Connection) -> bytes:

@@ -227,7 +227,7 @@ class _Shown:
 
 def _facts(facts: dict[str, int | float | str]) -> str:
     if "source" in facts:
-        names = ["profiles", "pages", "memberships"]
+        names = ["profiles", "pages", "memberships", "body bytes"]
     else:
         names = [name for name, value in facts.items() if not isinstance(value, str)]
     numbers = ", ".join(
@@ -274,6 +274,8 @@ def _verified(row: StoreRow) -> str:
         return "not kept"
     if row.records_checked is None or row.records_expected is None:
         return NOTHING
+    if not row.records_expected:
+        return NOTHING  # Reading once more would have changed something.
     if row.records_wrong:
         return f"{row.records_wrong:,} wrong"
     if row.records_checked == row.records_expected:

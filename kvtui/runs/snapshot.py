@@ -201,7 +201,7 @@ def _trial(state: RunState, trial: TrialState) -> TrialSnapshot:
         figures=measured.figures if measured else {},
         verified=(
             None
-            if verified is None
+            if verified is None or not verified.expected
             else verified.wrong == 0 and verified.checked == verified.expected
         ),
         records_checked=verified.checked if verified else None,

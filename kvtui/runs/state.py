@@ -172,7 +172,7 @@ class TrialState:
         if not self.keeps:
             return "not kept"
         verified = self.verified
-        if verified is None:
+        if verified is None or not verified.expected:
             return ""
         if verified.wrong:
             return f"{in_kinds(verified)} of {verified.checked:,}"

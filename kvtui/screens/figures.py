@@ -218,6 +218,8 @@ def worth(trial: TrialState, glyphs: Glyphs, width: int) -> tuple[str, str]:
         return "not kept", "dim"
     if verified is None:
         return "unverified", "warn"
+    if not verified.expected:
+        return "not read again", "dim"
     if verified.wrong:
         return f"{glyphs.no} {short_count(verified.wrong)} wrong", "bad"
     if verified.checked < verified.expected:
@@ -287,6 +289,8 @@ def _ending(trial: TrialState, glyphs: Glyphs, width: int) -> Iterator[Line]:
     if verified is not None and verified.wrong:
         said = f"{glyphs.no} {trial.verification} records: {verified.first_wrong}"
         yield from paragraph(visible(said), width, "bad")
+    elif verified is not None and trial.keeps and not verified.expected:
+        yield [("nothing was read again: that would change something", "dim")]
     elif verified is not None and trial.keeps:
         kept = f", {size(verified.stored_bytes)}" if verified.stored_bytes else ""
         style = "good" if trial.kept_everything else "warn"

@@ -7,6 +7,7 @@ there once no field has a fault.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +15,9 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from kvtui import config
-from kvtui.errors import ConfigError, KvtuiError
+from kvtui.errors import ConfigError, KvtuiError, UsageError
 from kvtui.jobs import registry as jobs
+from kvtui.jobs.http import parameters as requesting
 from kvtui.jobs.ycsb import parameters as ycsb
 from kvtui.runs.plan import (
     CLIENTS_LIMIT,
@@ -46,10 +48,17 @@ WORKLOADS: Final = {
 }
 """Workloads, in words."""
 
+REDIRECTS: Final = {
+    "no": "a redirect is an answer that counts as failed",
+    "yes": "they are followed on the same server, within the operation's time",
+}
+"""Whether redirects are followed, in words."""
+
 CHOICES: Final = {
     "workload": WORKLOADS,
     "mode": MODES,
     "distribution": {"own": "the one of the workload's file", **ycsb.DISTRIBUTIONS},
+    "follow": REDIRECTS,
 }
 """Fields in which one takes a choice instead of typing."""
 
@@ -78,6 +87,17 @@ class Wishes(Struct):
     operations: str = str(ycsb.OPERATIONS)
     value_bytes: str = str(ycsb.VALUE_BYTES)
     distribution: str = "own"
+    method: str = ""
+    """Blank: GET, or POST with a body."""
+    urls: str = ""
+    """Paths with weights, between commas; blank: the page that the store names."""
+    body: str = ""
+    """Blank: none."""
+    follow: str = "no"
+
+
+TEXTS: Final = ("data", "names", "urls", "body")
+"""Fields that need the whole row."""
 
 
 def first() -> Wishes:
@@ -89,6 +109,8 @@ def first() -> Wishes:
         ours = section != "ui" and hasattr(wished, field_name)
         if ours and each.value is not None:
             shown = each.value
+            if isinstance(shown, bool):
+                shown = "yes" if shown else "no"
             if isinstance(shown, float) and shown.is_integer():
                 shown = int(shown)
             setattr(wished, field_name, str(shown))
@@ -116,9 +138,31 @@ def fault(wishes: Wishes, name: str) -> str:
         return _number_fault(value, *_LIMITS[name], blank=name == "first")
     if name == "data" and not value:
         return _sample_fault()
-    if name in ("data", "names") and value:
+    if name in ("data", "names", "body") and value:
         return _file_fault(value)
+    if name in ("method", "urls") and value:
+        return _request_fault(wishes, name)
     return ""
+
+
+def _request_fault(wishes: Wishes, name: str) -> str:
+    given: dict[str, Any] = {"method": wishes.method.upper()}
+    if name == "method" and wishes.body:
+        given["body"] = wishes.body
+    if name == "urls":
+        given = {"urls": _pages(wishes)}
+    try:
+        requesting.check(given)
+    except UsageError as error:
+        return error.message
+    return ""
+
+
+def _pages(wishes: Wishes) -> list[str]:
+    # A path may hold a comma; one that begins another page stands before its slash.
+    return [
+        each.strip() for each in re.split(r",(?=\s*/)", wishes.urls) if each.strip()
+    ]
 
 
 def _number_fault(value: str, lowest: int, highest: int, *, blank: bool) -> str:
@@ -160,7 +204,11 @@ def _sample_fault() -> str:
 def shown_fields(wishes: Wishes) -> list[str]:
     """The fields that matter for what is chosen, in order."""
     if wishes.workload == "http":
-        return ["workload", "requests", "clients", "workers", "repeat"]
+        names = ["workload", "requests", "clients", "workers", "repeat"]
+        names += ["method", "urls"]
+        # Below the field that brings it, so that the cursor stays where it is.
+        seed = ["seed"] if len(_pages(wishes)) > 1 else []
+        return [*names, *seed, "body", "follow"]
     if wishes.workload in ycsb.PRESETS:
         how = ["clients", "workers", "repeat", "seed"]
         asked = ["records", "operations", "value_bytes", "distribution"]
@@ -230,9 +278,18 @@ def plan(wishes: Wishes, profiles: dict[str, StoreProfile]) -> RunPlan:
 
 def _parameters(wishes: Wishes) -> dict[str, Any]:
     if wishes.workload == "http":
-        return {"requests": int(wishes.requests)}
+        given: dict[str, Any] = {"requests": int(wishes.requests)}
+        if wishes.method:
+            given["method"] = wishes.method.upper()
+        if wishes.urls:
+            given |= {"urls": _pages(wishes), "seed": int(wishes.seed)}
+        if wishes.body:
+            given["body"] = _absolute(wishes.body)
+        if wishes.follow == "yes":
+            given["follow"] = True
+        return given
     if wishes.workload in ycsb.PRESETS:
-        given: dict[str, Any] = {
+        given = {
             name: int(getattr(wishes, name))
             for name in ("records", "operations", "value_bytes")
         }
@@ -276,7 +333,7 @@ def sentence(wishes: Wishes, profiles: dict[str, StoreProfile]) -> str:
         f"{_number(clients, 'client')} in {_number(workers, 'worker')}",
     ]
     if wishes.workload == "http":
-        parts.append(f"{count(int(wishes.requests))} requests of one page")
+        parts.append(_request_words(wishes))
         return ", ".join(parts)
     if wishes.workload in ycsb.PRESETS:
         parts.append(
@@ -289,6 +346,14 @@ def sentence(wishes: Wishes, profiles: dict[str, StoreProfile]) -> str:
     if wishes.first:
         parts.append(f"the first {count(int(wishes.first))} people")
     return ", ".join(parts)
+
+
+def _request_words(wishes: Wishes) -> str:
+    verb = requesting.check(_parameters(wishes)).verb
+    said = f"{count(int(wishes.requests))} {f'{verb} ' * (verb != 'GET')}requests"
+    pages = len(_pages(wishes))
+    said += f" of {f'{pages:,} pages' if pages > 1 else 'one page'}"
+    return f"{said}, redirects followed" if wishes.follow == "yes" else said
 
 
 def _number(number: int, word: str) -> str:
@@ -313,7 +378,14 @@ def command(wishes: Wishes, profiles: dict[str, StoreProfile]) -> str:
 def _words(wishes: Wishes) -> list[str]:
     """The workload's own words of the command line."""
     if wishes.workload == "http":
-        return ["--requests", wishes.requests]
+        words = ["--requests", wishes.requests]
+        if wishes.method:
+            words += ["--method", wishes.method.upper()]
+        for page in _pages(wishes):
+            words += ["--url", page]
+        if wishes.body:
+            words += ["--body", _absolute(wishes.body)]
+        return [*words, "--follow"] if wishes.follow == "yes" else words
     if wishes.workload in ycsb.PRESETS:
         return _ycsb_words(wishes)
     words = []
@@ -356,6 +428,10 @@ LABELS: Final = {
     "operations": "operations",
     "value_bytes": "bytes each",
     "distribution": "chosen",
+    "method": "method",
+    "urls": "pages",
+    "body": "body file",
+    "follow": "redirects",
 }
 
 HINTS: Final = {
@@ -374,6 +450,10 @@ HINTS: Final = {
     "operations": "of all clients together",
     "value_bytes": "of each record's one value",
     "distribution": "",
+    "method": "such as HEAD; blank: GET, or POST with a body",
+    "urls": "/a 3, /b: one of weight 3 and one of weight 1; blank: the store's page",
+    "body": "sent with every request; blank: none",
+    "follow": "",
 }
 
 

@@ -129,7 +129,8 @@ class Form(ListPane):
         self._room = 0
         self._editors = {
             name: LineEditor(
-                getattr(session.wishes, name), digits=name not in ("data", "names")
+                getattr(session.wishes, name),
+                digits=name not in (*wishing.TEXTS, "method"),
             )
             for name in wishing.LABELS
             if name not in wishing.CHOICES
@@ -149,7 +150,7 @@ class Form(ListPane):
     @property
     def takes_letters(self) -> bool:
         """Whether the field under the cursor is a text."""
-        return self.name_here in ("data", "names")
+        return self.name_here in (*wishing.TEXTS, "method")
 
     def moved(self) -> None:
         """Another field may take other keys."""
@@ -177,7 +178,7 @@ class Form(ListPane):
         here = self.has_focus and index == self.cursor
         fault = wishing.fault(self.session.wishes, name)
         said = f"{self.glyphs.no} {fault}" if fault else wishing.HINTS[name]
-        short = name not in ("data", "names")
+        short = name not in wishing.TEXTS
         value_room = 9 if short else room
         if fault and not short:
             value_room = max(8, room - cells(said) - 2)
@@ -292,7 +293,8 @@ def _breadth(choices: list[str]) -> int:
 
 
 def _when_blank(name: str) -> str:
-    return {"first": "all", "data": "sample", "names": "none"}.get(name, "")
+    blank = {"first": "all", "data": "sample", "names": "none", "body": "none"}
+    return {**blank, "urls": "the store's", "method": "GET"}.get(name, "")
 
 
 class PlanPart(Pane):

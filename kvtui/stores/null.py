@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from kvtui.stores.operations import Request, Response
 from kvtui.stores.store import ADD, SCAN, Store, StoreInfo
 
 
@@ -44,6 +45,10 @@ class NullStore(Store):
     def scan(self, key: bytes, count: int) -> list[tuple[bytes, bytes]]:
         """Always empty."""
         return []
+
+    def request(self, asked: Request) -> Response | None:
+        """Always a miss."""
+        return None
 
     def info(self) -> StoreInfo:
         """A store that keeps nothing."""

@@ -13,6 +13,7 @@ Add          add to several named counters of one    None
 Counts       the counters of one record              ``dict[bytes, int]``, or None
 Scan         up to ``count`` pairs from ``start`` on  ``list[tuple[bytes, bytes]]``
 Delete       remove a key                            whether it was there
+Request      any HTTP request for a path             :class:`Response`, or None
 ===========  ======================================  =============================
 
 A failed operation is raised at the ``yield`` as
@@ -93,6 +94,34 @@ class Burst(Operation, frozen=True, gc=False):
 class Replies(list[Any]):
     """The replies to a burst in which something failed: there an OperationFailed. (By
     its type a client knows, without looking through all of them.)"""
+
+
+class Request(Operation, frozen=True, gc=False):
+    """Ask an HTTP server by any method; ``key`` names the path, as it does in a Get.
+
+    A plain Get asks the same with less work where there is nothing but a path.
+    """
+
+    method: str
+    fields: tuple[tuple[str, str], ...] = ()
+    """Header fields, names as they were given; they come before the store's own."""
+    body: bytes | None = None
+    follow: bool = False
+    """Whether redirects on the same server are part of the operation."""
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        """That of the method, so that a GET is a ``get`` in every figure."""
+        return self.method.lower()
+
+
+class Response(Struct, frozen=True, gc=False):
+    """What an HTTP server answered in the end."""
+
+    status: int
+    body: bytes
+    hops: int = 0
+    """Redirects that led there."""
 
 
 Reply: TypeAlias = Any

@@ -173,7 +173,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "http": Kind(
         "kvtui.stores.http.store:HttpStore",
-        settings=_CONNECTION | {"tls", "page", "keep_alive", "ok"},
+        settings=_CONNECTION | {"tls", "ca", "verify", "page", "keep_alive", "ok"},
         servers=("nginx", "apache2", "httpd"),
         server="kvtui.stores.servers.http:PageServer",
         own_server="kvtui's own page server",

@@ -66,6 +66,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "password_env": Setting("the environment variable that holds the password"),
     "password_file": Setting("the file that holds the password"),
     "tls": Setting("connect by TLS", "switch"),
+    "ca": Setting("TLS: the file with the authority that signed its certificate"),
+    "verify": Setting("TLS: check its certificate and its name", "switch"),
     "page": Setting("HTTP: the path of the page, such as /index.html"),
     "keep_alive": Setting("HTTP: keep connections open between requests", "switch"),
     "ok": Setting("HTTP: the statuses that are answers, such as 2xx,304"),

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from msgspec import Struct
 
 from kvtui.errors import OperationFailed
-from kvtui.stores.operations import Operation
+from kvtui.stores.operations import Operation, Request, Response
 
 ADD: Final = "add"
 """Capability: ``add`` and ``counts``."""
@@ -119,6 +119,10 @@ class Store(ABC):
     def scan(self, key: bytes, count: int) -> list[tuple[bytes, bytes]]:
         """Up to ``count`` pairs in key order, from the first at or after ``key``."""
         raise unsupported(self.kind, "scan")
+
+    def request(self, asked: Request) -> Response | None:
+        """An HTTP server's answer; None is a miss."""
+        raise unsupported(self.kind, asked.label)
 
     # Administration, outside the measured time.
 

@@ -15,7 +15,7 @@ from kvtui.engine.control import Control
 from kvtui.engine.recorder import Recorder
 from kvtui.errors import OperationFailed
 from kvtui.stores.http.store import HttpStore
-from kvtui.stores.operations import Client, Get
+from kvtui.stores.operations import Client, Get, Request, Response
 from kvtui.stores.servers import PrivateServer
 from kvtui.stores.store import Wire
 from tests.conftest import Servers
@@ -172,6 +172,133 @@ def test_redirects_and_error_pages_are_counted_as_what_they_are(loop: str) -> No
         assert found.failed == {"status 302": 4, "status 404": 1, "status 503": 1}
         assert fake.paths == list(answers)
         assert found.read_bytes == 5
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_redirect_that_is_followed_is_one_operation(
+    loop: str, kept: bool, closes: bool
+) -> None:
+    """103: not counted twice; loops and other hosts are failures that have a name."""
+    closing = b"Connection: close\r\n" if closes else b""
+    moved = (
+        b"HTTP/1.1 302 Found\r\nLocation: %b\r\n"
+        + closing
+        + b"Content-Length: 0\r\n\r\n"
+    )
+    answers = {
+        b"/a": moved % b"/dir/b",
+        b"/dir/b": moved % b"../c",
+        b"/c": GOOD,
+        b"/loop": moved % b"/loop",
+        b"/away": moved % b"http://192.0.2.1/",
+        b"/missing": b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone",
+    }
+
+    def answer(conversation: Conversation, path: bytes, number: int) -> None:
+        conversation.send(answers[path])
+        if (closes and b"302" in answers[path]) or not kept:
+            raise Cut
+
+    with Pages(answer, transport="tcp") as fake:
+        asked = [
+            Request(each, "GET", follow=True)
+            for each in (b"/a", b"/loop", b"/c", b"/a", b"/away", b"/missing")
+        ]
+        replies: list[Any] = []
+        settings = fake.settings | {"keep_alive": kept}
+        found = driven(loop, settings, [asking(asked, replies)])
+        assert (found.attempted, found.ok) == (6, 3)
+        assert found.failed == {
+            "redirect loop": 1,
+            "redirect elsewhere": 1,
+            "status 404": 1,
+        }
+        good = [each for each in replies if isinstance(each, Response)]
+        assert [(each.status, each.body, each.hops) for each in good] == [
+            (200, b"hello", 2),
+            (200, b"hello", 0),
+            (200, b"hello", 2),
+        ]
+        assert found.read_bytes == 15
+        first = [b"/a", b"/dir/b", b"/c"]
+        assert fake.paths == [*first, b"/loop", b"/c", *first, b"/away", b"/missing"]
+
+
+def take_little(fake: Pages) -> None:
+    """Let its sockets hold little, so that a large body cannot be sent whole before
+    it is read. (A sender's own socket holds 4 MiB at most: tcp(7), tcp_wmem.)"""
+    fake._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_an_answer_before_the_whole_body_was_sent_ends_its_connection(
+    loop: str,
+) -> None:
+    """What is left of a body must not stand before the next request."""
+    body = b"x" * 16_000_000
+
+    def refused(conversation: Conversation, path: bytes, number: int) -> None:
+        conversation.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        if not fake.reads_bodies:
+            conversation.wait()
+
+    with Pages(refused, transport="tcp") as fake:
+        # A blocking caller sends all before it listens.
+        fake.reads_bodies = loop == "calls"
+        take_little(fake)
+        asked = [Request(b"/x", "PUT", body=body)] * 3
+        found = driven(loop, fake.settings, [asking(asked)], timeout_s=10)
+        assert (found.ok, found.failed) == (0, {"status 413": 3})
+        assert fake.requests == 3
+        assert fake.lines == [b"PUT /x HTTP/1.1\r\n"] * 3
+        assert fake.connections == (3 if loop == "wire" else 1)
+
+
+def test_a_redirect_before_the_whole_body_was_sent_is_followed_elsewhere() -> None:
+    """The rest of the body must not stand before the next request."""
+    body = b"x" * 16_000_000
+
+    def answer(conversation: Conversation, path: bytes, number: int) -> None:
+        if path == b"/x":
+            fake.reads_bodies = True
+            conversation.send(
+                b"HTTP/1.1 307 Y\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n"
+            )
+            conversation.wait()
+        conversation.send(GOOD)
+
+    with Pages(answer, transport="tcp") as fake:
+        fake.reads_bodies = False
+        take_little(fake)
+        asked = Request(b"/x", "PUT", body=body, follow=True)
+        replies: list[Any] = []
+        found = driven("wire", fake.settings, [asking([asked], replies)])
+        assert (found.ok, found.failed, found.reconnects) == (1, {}, 1)
+        assert replies == [Response(200, b"hello", 1)]
+        assert fake.lines == [b"PUT /x HTTP/1.1\r\n", b"PUT /y HTTP/1.1\r\n"]
+        assert fake.bodies == [b"", body]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_requests_of_all_kinds_are_counted_with_their_bytes(loop: str) -> None:
+    """204 and HEAD have no body, whatever they announce."""
+    answers = {
+        b"/made": b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok",
+        b"/gone": b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"/head": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+    }
+    with Pages(pages.by_path(answers)) as fake:
+        asked = [
+            Request(b"/made", "POST", (("X-A", "b"),), b"12345"),
+            Request(b"/gone", "DELETE"),
+            Request(b"/head", "HEAD"),
+        ]
+        found = driven(loop, fake.settings, [asking(asked * 4) for _ in range(3)])
+        assert (found.ok, found.failed, found.reconnects) == (36, {}, 0)
+        assert (found.read_bytes, found.written_bytes) == (24, 60)
+        assert fake.bodies.count(b"12345") == 12
 
 
 def test_each_request_has_its_own_connection_without_keep_alive() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +16,7 @@ from kvtui.stores.operations import Client, Get, Put, key
 from kvtui.stores.redis import RedisStore
 from kvtui.stores.servers.redis import RedisServer
 from tests.conftest import require_server
+from tests.stores import certificates
 from tests.stores.proxy import Proxy
 
 
@@ -48,19 +47,7 @@ def settings(
 ) -> Iterator[dict[str, Any]]:
     """A private server that speaks TLS, with a certificate that is trusted here."""
     require_server("redis")
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed: apt install openssl")
-    certificate = tmp_path / "here.crt"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=kvtui", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(certificate.with_suffix(".key"))),
-            *("-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    certificate = certificates.made(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     Encrypted.certificate = certificate
     server = Encrypted(tmp_path / "server", {"transport": "tcp"})

@@ -8,6 +8,8 @@ import pytest
 
 from kvtui.runs import history
 from kvtui.runs.history import RunDirectory
+from kvtui.stores import registry
+from kvtui.stores.registry import StoreProfile
 from kvtui.text import ASCII
 from tests import journals
 from tests.screens import copies
@@ -33,6 +35,23 @@ async def test_workbench(starter: Starter, size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         await shows(pilot, "private server" if size[1] > 20 else "--store leveldb")
         same_as_golden(f"workbench-{size[0]}x{size[1]}", frame(app))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_workbench_for_pages(
+    starter: Starter, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = StoreProfile("http", "http", {"transport": "tcp"}, True, "TCP, loopback")
+    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, page))
+    app = application(starter)
+    async with app.run_test(size=size) as pilot:
+        await shows(pilot, "Stores: 3 ticked")
+        await pilot.press("tab", "right")
+        await shows(pilot, "Workload: http")
+        await pilot.press(*["down"] * 6, *"/a", "space", *"3, /b")
+        await pilot.press("shift+tab", "end", "space")
+        await shows(pilot, "run http --store")
+        same_as_golden(f"pages-{size[0]}x{size[1]}", frame(app))
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -222,3 +222,41 @@ async def test_a_store_that_a_workload_does_not_suit_says_so(
     assert [store.name for store in plan.stores] == ["http"]
     assert plan.workload.name == "http"
     assert plan.workload.parameters == {"requests": 250}
+
+
+async def test_any_request_can_be_asked_for(
+    starter: Starter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Method, pages, a body and redirects: as the command line has them."""
+    page = StoreProfile("http", "http", {"transport": "tcp"}, True, "TCP, loopback")
+    monkeypatch.setattr(registry, "BUILT_IN", (page,))
+    body = tmp_path / "order"
+    body.write_bytes(b"x")
+    app = application(starter)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shows(pilot, "[-] 1 http")
+        await pilot.press("tab", "right")
+        await shows(pilot, "Workload: http")
+        await pilot.press("1", *["down"] * 5)
+        await pilot.press(*"ge", "space", *"t")
+        await shows(pilot, "method – 'GE T' is no method")
+        await pilot.press(*["backspace"] * 4, "down", *"/a", "space", "0")
+        await shows(pilot, "pages – '/a 0' is no page")
+        await pilot.press("backspace", *"3,/b,c", "down", "down")
+        await shows(pilot, "10,000 requests of 2 pages")
+        await pilot.press(*str(body))
+        await shows(pilot, "10,000 POST requests of 2 pages")
+        await pilot.press("down", "right")
+        shown = await shows(pilot, "redirects followed")
+        words = " ".join(shown.replace("│", " ").split())
+        assert "--url '/a 3' --url /b,c" in words
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, LivePage))
+    (plan,) = starter.plans
+    assert plan.workload.parameters == {
+        "requests": 10_000,
+        "urls": ["/a 3", "/b,c"],
+        "seed": 1,
+        "body": str(body),
+        "follow": True,
+    }

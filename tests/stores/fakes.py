@@ -33,6 +33,8 @@ class Conversation:
         self.fake = fake
         self.socket = connection
         self._file = connection.makefile("rb")
+        self.body = b""
+        """Of the last request, where the protocol has such."""
 
     def send(self, data: bytes) -> None:
         """Send all of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from tests.stores.fakes import Conversation, Cut, Fake
 
@@ -20,6 +20,8 @@ connection, from 1."""
 class Pages(Fake):
     """An HTTP server on a unix socket or a loopback address; it notes each path."""
 
+    reads_bodies = True
+
     def __init__(
         self, answer: Answering, *, transport: str = "unix", host: str = "127.0.0.1"
     ) -> None:
@@ -28,6 +30,11 @@ class Pages(Fake):
         self.host = host
         self.paths: list[bytes] = []
         self.hosts: list[bytes] = []
+        self.lines: list[bytes] = []
+        """The first line of each request, with its end."""
+        self.fields: list[list[bytes]] = []
+        """Its header, line by line."""
+        self.bodies: list[bytes] = []
         self.requests = 0
 
     @property
@@ -37,7 +44,7 @@ class Pages(Fake):
             return super().settings
         return {"host": self.host, "port": self._listener.getsockname()[1]}
 
-    def __enter__(self) -> Pages:
+    def __enter__(self) -> Self:
         if self.transport == "unix":
             super().__enter__()
             return self
@@ -54,8 +61,16 @@ class Pages(Fake):
             while line := conversation._file.readline():
                 path = line.split()[1]
                 fields = list(iter(conversation._file.readline, b"\r\n"))
+                lengths = [
+                    int(each[15:]) for each in fields if each[:15] == b"Content-Length:"
+                ]
+                if self.reads_bodies:
+                    conversation.body = conversation._file.read(sum(lengths))
                 number += 1
                 with self._lock:
+                    self.lines.append(line)
+                    self.fields.append(fields)
+                    self.bodies.append(conversation.body)
                     self.requests += 1
                     self.paths.append(path)
                     self.hosts += [

@@ -20,7 +20,7 @@ from kvtui.errors import OperationFailed, StoreUnavailable
 from kvtui.stores import registry
 from kvtui.stores.http import store as adapter
 from kvtui.stores.http.store import HttpStore
-from kvtui.stores.operations import Get
+from kvtui.stores.operations import Get, Request, Response
 from kvtui.stores.programs import find_program
 from kvtui.stores.registry import StoreProfile
 from kvtui.stores.servers import http as page_server
@@ -128,11 +128,6 @@ def test_a_page_named_by_url_is_asked_of_the_right_place() -> None:
     assert request.startswith(b"GET /a/b.html?c=d HTTP/1.1\r\nHost: [::1]:8080\r\n")
 
 
-def test_tls_is_refused_in_plain_words() -> None:
-    with pytest.raises(StoreUnavailable, match="no TLS"):
-        HttpStore({"host": "127.0.0.1", "port": 443, "tls": True}).open()
-
-
 def test_a_server_without_a_name_and_one_that_closes_are_told() -> None:
     with Pages(pages.closing_after(1, pages.LAST)) as fake:
         store = opened(fake.settings)
@@ -190,9 +185,22 @@ def test_every_page_server_serves_the_page_as_one_process(
             assert store.info().process_id == made.process_id
             assert [store.get(b"") for _ in range(3)] == [page_server.page()] * 3
             assert store.reconnects == 0
+            head = store.request(Request(b"", "HEAD"))
+            assert head == Response(200, b"")
+            for asked in (
+                Request(b"/not-there", "HEAD"),
+                Request(b"/not-there", "GET"),
+            ):
+                with pytest.raises(OperationFailed) as caught:
+                    store.request(asked)
+                assert caught.value.kind == "status 404"
             with pytest.raises(OperationFailed) as caught:
                 store.get(b"/not-there")
             assert caught.value.kind == "status 404"
+            # A page is no place to put something; and none of it is left to read.
+            with pytest.raises(OperationFailed, match=r"40[0-9]|501"):
+                store.request(Request(b"/page.html", "PUT", body=b"x" * 10_000))
+            assert store.get(b"") == page_server.page()
             store.close()
         home = made._home
         assert home.stat().st_mode & 0o077 == 0
@@ -311,3 +319,5 @@ def test_a_private_server_has_its_own_page_only(tmp_path: Path) -> None:
         private_server("http", tmp_path, {"page": "/x.html"}).start()
     assert caught.value.hint is not None
     assert "page=" in caught.value.hint
+    with pytest.raises(StoreUnavailable, match="does not speak TLS"):
+        private_server("http", tmp_path, {"tls": True}).start()

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtui import secrets
 from kvtui.errors import OperationFailed
 from kvtui.stores.http import wire as http_wire
-from kvtui.stores.http.wire import HttpWire, ResponseParser, target
-from kvtui.stores.operations import Delete, Get, Put
+from kvtui.stores.http.requests import target
+from kvtui.stores.http.wire import HttpWire, ResponseParser
+from kvtui.stores.operations import Delete, Get, Put, Request
 from kvtui.stores.store import PENDING, NewConnection
 
 
@@ -344,6 +346,29 @@ def test_what_is_no_2xx_is_a_failed_operation(status: bytes) -> None:
     assert wire.feed(GOOD) == b"hello"
 
 
+def test_half_a_secret_that_a_server_repeats_is_not_shown_either() -> None:
+    """Texts are cut where they are long, and secrets are taken out before."""
+    secrets.learn("open-sesame-forty-thieves")
+    page = b"x" * 60 + b"open-sesame-forty-thieves"
+    place = b"/" + b"y" * 190 + b"open-sesame-forty-thieves"
+    reply = b"HTTP/1.1 302 %b\r\nLocation: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+        page,
+        place,
+        len(page),
+        page,
+    )
+    for asked, replies in ((Get(b""), 1), (Request(b"/a", "GET", follow=True), 2)):
+        wire = HttpWire(b"/p", b"h", "there:80")
+        wire.encode(asked)
+        if replies == 2:
+            assert wire.feed(reply) is PENDING  # And there again: a loop.
+        with pytest.raises(OperationFailed) as caught:
+            wire.feed(reply)
+        assert "open-s" not in caught.value.message
+        assert secrets.HIDDEN in caught.value.message
+    secrets.forget()
+
+
 def test_bytes_after_a_reply_are_refused() -> None:
     wire = asked()
     with pytest.raises(OperationFailed) as caught:
@@ -409,3 +434,239 @@ def test_a_head_that_repeats_is_compared_and_not_believed() -> None:
     wire.encode(Get(b""))
     with pytest.raises(OperationFailed, match="404"):
         wire.feed(GOOD.replace(b"200", b"404"))
+
+
+FINAL = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+
+
+@given(
+    st.sampled_from(["HEAD", "GET"]),
+    st.sampled_from([200, 204, 304]),
+    st.integers(0, 3),
+    st.sampled_from(
+        [b"Content-Length: 99\r\n", b"Transfer-Encoding: chunked\r\n", b""]
+    ),
+    st.lists(st.integers(0, 300), max_size=12),
+)
+def test_replies_without_a_body_end_with_their_head_in_any_split(
+    method: str, status: int, interim: int, framing: bytes, cuts: list[int]
+) -> None:
+    """HEAD, 204 and 304, whatever length they announce, also after 1xx; and the next
+    reply on the connection is not mistaken for their body."""
+    if method == "GET" and status == 200:
+        return
+    parser = ResponseParser()
+    head = b"HTTP/1.1 %d X\r\n%b\r\n" % (status, framing)
+    data = b"HTTP/1.1 103 Early\r\nLink: </x>\r\n\r\n" * interim + head
+    for _ in range(2):
+        parser.expect(no_body=method == "HEAD")
+        assert given_pieces(parser, data, cuts) == b""
+        assert parser.head is not None
+        assert parser.head.status == status
+        assert parser.reusable
+    parser.expect()
+    body = b"HTTP/1.1 200 OK\r\n\r\n"
+    assert given_pieces(parser, FINAL % len(body) + body, cuts) == body
+
+
+@given(responses(), st.integers(0, 700), st.lists(st.integers(0, 700), max_size=5))
+def test_a_response_cut_anywhere_is_told_and_never_taken_for_whole(
+    response: tuple[bytes, bytes, bool], length: int, cuts: list[int]
+) -> None:
+    """101: with 1xx before it, chunks and trailers, at every place."""
+    data, body, ends = response
+    data = data[: min(length, len(data) - 1)]
+    parser = ResponseParser()
+    parser.expect()
+    assert given_pieces(parser, data, cuts) is PENDING
+    head_is_whole = data.partition(b"\n\n")[1] or data.partition(b"\r\n\r\n")[1]
+    if ends and parser.head is not None:
+        # Only where the connection's end is the body's may it end anywhere.
+        assert head_is_whole
+        assert body.startswith(parser.end())
+        return
+    with pytest.raises(OperationFailed) as caught:
+        parser.end()
+    assert caught.value.kind == ("truncated" if data else "no reply")
+
+
+def test_a_request_holds_what_was_asked_for_and_its_own_host() -> None:
+    wire = HttpWire(b"/p", b"there.test:8080", "there:80")
+    asked = Request(
+        b"/a?b=c",
+        "POST",
+        (("Host", "other.test"), ("accept", "text/html"), ("X-A", "caf\u00e9")),
+        b"a body\r\n\r\n",
+    )
+    assert wire.encode(asked) == (
+        b"POST /a?b=c HTTP/1.1\r\nUser-Agent: kvtui\r\nHost: other.test\r\n"
+        b"accept: text/html\r\nX-A: caf\xc3\xa9\r\nContent-Length: 10\r\n\r\n"
+        b"a body\r\n\r\n"
+    )
+    assert wire.encode(Request(b"", "PUT")).endswith(b"\r\nContent-Length: 0\r\n\r\n")
+    for method in ("GET", "HEAD", "DELETE", "OPTIONS"):
+        assert b"Content-Length" not in wire.encode(Request(b"", method))
+
+
+def test_each_page_is_asked_for_and_compared_by_itself() -> None:
+    """Pages in turn, of which each has its own remembered head."""
+    wire = HttpWire(b"/p", b"h", "there:80", memory=http_wire.Memory())
+    for _ in range(3):
+        for path, body in ((b"/a", b"hello"), (b"/b", b"a longer one"), (b"", b"x")):
+            line = wire.encode(Get(path)).partition(b" HTTP")[0]
+            assert line == b"GET " + (path or b"/p")
+            assert wire.feed(FINAL % len(body) + body) == body
+        asked = Request(b"/a", "HEAD")
+        assert wire.encode(asked).startswith(b"HEAD /a ")
+        answer = wire.feed(FINAL % 5)
+        assert (answer.status, answer.body, answer.hops) == (200, b"", 0)
+
+
+def test_what_may_have_been_carried_out_is_not_sent_twice() -> None:
+    """RFC 9110, 9.2.2: a POST is not, what is asked again without harm is."""
+    for method, again in (("POST", False), ("PATCH", False), ("PUT", True)):
+        wire = HttpWire(b"/p", b"h", "there:80")
+        asked = Request(b"/x", method, body=b"x")
+        wire.encode(asked)
+        assert wire.feed(GOOD).body == b"hello"
+        wire.encode(asked)
+        with pytest.raises(NewConnection if again else OperationFailed) as caught:
+            wire.closed(None)
+        if isinstance(caught.value, OperationFailed):
+            assert caught.value.kind == "disconnected"
+            assert "not sent twice" in caught.value.message
+
+
+def moved(status: int, location: str, *, close: bool = False) -> bytes:
+    """A redirect."""
+    closing = b"Connection: close\r\n" * close
+    return b"HTTP/1.1 %d X\r\nLocation: %b\r\n%bContent-Length: 4\r\n\r\nmove" % (
+        status,
+        location.encode(),
+        closing,
+    )
+
+
+def following(asked: Request, *replies: bytes) -> tuple[list[bytes], Any]:
+    """The first lines of what is asked in turn, and what comes of it in the end."""
+    wire = HttpWire(b"/p", b"h:8080", "there:80")
+    sent = [wire.encode(asked)]
+    reply: Any = PENDING
+    for each in replies:
+        assert reply is PENDING
+        try:
+            reply = wire.feed(each)
+        except OperationFailed as error:
+            reply = error
+        if reply is PENDING:
+            sent.append(wire.more)
+            wire.more = b""
+    return [each.partition(b" HTTP")[0] for each in sent], reply
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ("/b", b"/b"),
+        ("b?x=1", b"/dir/b?x=1"),
+        ("../b", b"/b"),
+        ("?x", b"/dir/a?x"),
+        ("http://h:8080/b#part", b"/b"),
+        ("//h:8080/b", b"/b"),
+        ("HTTP://H:8080", b"/"),
+        ("/caf\u00e9 b", b"/caf%C3%A9%20b"),
+    ],
+)
+def test_a_redirect_is_followed_to_where_it_leads(location: str, path: bytes) -> None:
+    """103: one operation, its hops counted."""
+    asked = Request(b"/dir/a", "GET", follow=True)
+    sent, answer = following(asked, moved(302, location), GOOD)
+    assert sent == [b"GET /dir/a", b"GET " + path]
+    assert (answer.status, answer.body, answer.hops) == (200, b"hello", 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "then", "body"),
+    [
+        (301, "POST", b"GET", False),
+        (302, "POST", b"GET", False),
+        (303, "PUT", b"GET", False),
+        (303, "HEAD", b"HEAD", False),
+        (307, "POST", b"POST", True),
+        (308, "PUT", b"PUT", True),
+        (301, "PUT", b"PUT", True),
+    ],
+)
+def test_a_redirect_keeps_the_method_or_makes_it_a_get(
+    status: int, method: str, then: bytes, body: bool
+) -> None:
+    """RFC 9110, 15.4."""
+    wire = HttpWire(b"/p", b"h", "there:80")
+    fields = (("Content-Type", "a/b"), ("X-A", "b"))
+    payload = None if method == "HEAD" else b"payload"
+    wire.encode(Request(b"/a", method, fields, payload, follow=True))
+    reply = moved(status, "/b")
+    assert wire.feed(reply[:-4] if method == "HEAD" else reply) is PENDING
+    assert wire.more.startswith(then + b" /b HTTP/1.1\r\n")
+    assert b"X-A: b\r\n" in wire.more
+    assert wire.more.endswith(b"payload") is body
+    assert (b"Content-Type: a/b" in wire.more) is (then != b"GET")
+
+
+@pytest.mark.parametrize(
+    ("locations", "kind", "said"),
+    [
+        (["http://other:8080/b"], "redirect elsewhere", "http://other:8080/b"),
+        (["https://h:8080/b"], "redirect elsewhere", "another server"),
+        (["http://h/b"], "redirect elsewhere", "another server"),
+        (["http://[::1/b"], "redirect elsewhere", "another server"),
+        (["mailto:x@y"], "redirect elsewhere", "mailto"),
+        (["/a"], "redirect loop", "/a redirects to /a"),
+        (["/b", "/c", "/b"], "redirect loop", "/c redirects to /b"),
+        ([""], "status 302", "does not say where"),
+        ([f"/{n}" for n in range(11)], "too many redirects", "more than 10"),
+    ],
+)
+def test_a_redirect_that_leads_nowhere_is_a_failed_operation(
+    locations: list[str], kind: str, said: str
+) -> None:
+    """103: and the connection serves on."""
+    asked = Request(b"/a", "GET", follow=True)
+    sent, failure = following(asked, *(moved(302, each) for each in locations))
+    assert isinstance(failure, OperationFailed)
+    assert (failure.kind, failure.broken) == (kind, False)
+    assert said in failure.message
+    assert "there:80" in failure.message
+    assert len(sent) == len(locations)
+
+
+def test_ten_redirects_are_followed_and_the_next_operation_begins_anew() -> None:
+    wire = HttpWire(b"/p", b"h", "there:80")
+    asked = Request(b"/a", "GET", follow=True)
+    for _ in range(2):
+        assert wire.encode(asked).startswith(b"GET /a ")
+        for number in range(10):
+            assert wire.feed(moved(307, f"/{number}")) is PENDING
+            assert wire.more.startswith(b"GET /%d " % number)
+        answer = wire.feed(GOOD)
+        assert (answer.hops, answer.body) == (10, b"hello")
+
+
+def test_a_redirect_whose_connection_closes_goes_on_over_another() -> None:
+    wire = HttpWire(b"/p", b"h", "there:80")
+    asked = Request(b"/a", "GET", follow=True)
+    wire.encode(asked)
+    with pytest.raises(NewConnection):
+        wire.feed(moved(302, "/b", close=True))
+    other = HttpWire(b"/p", b"h", "there:80")
+    other.take_over(wire)
+    assert other.encode(asked).startswith(b"GET /b ")
+    assert other.feed(GOOD).hops == 1
+    assert other.encode(asked).startswith(b"GET /a ")
+
+
+def test_what_counts_as_an_answer_is_not_followed() -> None:
+    wire = HttpWire(b"/p", b"h", "there:80", answers=frozenset({302}))
+    wire.encode(Request(b"/a", "GET", follow=True))
+    answer = wire.feed(moved(302, "/b"))
+    assert (answer.status, answer.body, answer.hops) == (302, b"move", 0)

@@ -1,10 +1,11 @@
-"""HTTP as a store that can only be read: a get is a GET of a page.
+"""HTTP as a store that can only be read: a get is a GET of a page, and a Request any
+request that somebody wants to measure.
 
 The key is the page's path; the empty key is the page that the setting ``page``
 names. A 2xx is a reply, anything else a failed operation (``status 404``): a
 benchmark that counts error pages as answers measures nothing. Redirects are not
-followed. There is no driver: ``client=wire`` and ``client=calls`` speak HTTP/1.1
-through the same parser.
+followed, unless a Request wants that. There is no driver: ``client=wire`` and
+``client=calls`` speak HTTP/1.1 through the same parser.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import contextlib
 import errno
 import os
 import socket
+import ssl
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final, NamedTuple
 
 from kvtui.errors import OperationFailed, StoreUnavailable
+from kvtui.stores.http import tls
 from kvtui.stores.http.wire import Head, HttpWire, Memory, at, connection_failed
-from kvtui.stores.operations import Get
+from kvtui.stores.operations import Get, Operation, Request, Response
 from kvtui.stores.peers import only_listener, peer_address
 from kvtui.stores.settings import statuses
 from kvtui.stores.store import (
@@ -49,9 +52,10 @@ class Place(NamedTuple):
 class HttpStore(WireStore):
     """One page, or several, of an HTTP server.
 
-    Settings: ``path`` of a unix socket, or ``host`` and ``port`` (80); ``page``
+    Settings: ``path`` of a unix socket, or ``host`` and ``port`` (80, or 443); ``page``
     (``/``), ``keep_alive`` (true), ``timeout_s`` for a reply (10), ``ok``: the
-    statuses that are answers (``2xx``).
+    statuses that are answers (``2xx``); ``tls`` with ``ca``, a file, and ``verify``
+    (true).
     """
 
     kind: ClassVar[str] = "http"
@@ -67,6 +71,7 @@ class HttpStore(WireStore):
         self._where = self._shown()
         self._field = self._host_field()
         self._memory = Memory()
+        self._context: ssl.SSLContext | None = None
         self._place: Place | None = None
         self._peer = ""
         self._made: tuple[socket.socket, HttpWire] | None = None
@@ -84,19 +89,26 @@ class HttpStore(WireStore):
     def get(self, key: bytes) -> bytes | None:
         """GET. A connection that the server closed between two requests is made
         anew, once; without keep-alive each request has its own."""
-        if self._made is None:
-            raise OperationFailed(
-                "disconnected",
-                f"http at {self._where} is not connected",
-                broken=True,
-            )
-        try:
-            return self._ask(key, *self._made)
-        except NewConnection as why:
-            self.reconnects += why.counts
-            self._made[0].close()
-            self._made = self._fresh()
-            return self._ask(key, *self._made)
+        body: bytes = self._answer(Get(key))
+        return body
+
+    def request(self, asked: Request) -> Response | None:
+        """Any request, with its redirects where it wants them followed."""
+        response: Response = self._answer(asked)
+        return response
+
+    def _answer(self, operation: Operation) -> Any:
+        while self._made is not None:
+            connection, wire = self._made
+            try:
+                return self._ask(operation, connection, wire)
+            except NewConnection as why:
+                self.reconnects += why.counts
+                connection.close()
+                self._made = self._fresh(wire)
+        raise OperationFailed(
+            "disconnected", f"http at {self._where} is not connected", broken=True
+        )
 
     def put(self, key: bytes, value: bytes) -> None:
         """There is none."""
@@ -113,12 +125,17 @@ class HttpStore(WireStore):
 
     def begin(self, old: Wire) -> tuple[socket.socket, Wire]:
         """A connection that may still be on its way."""
-        if self._place is None or not isinstance(old, HttpWire):
+        if not isinstance(old, HttpWire):
             return self._fresh()
+        if self._place is None:
+            return self._fresh(old)
         family, address = self._place
         # Not blocking from its first moment: without keep-alive this is the hot path,
         # and every call to the system counts.
         made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        if self._context is not None:
+            # Its handshake goes on with the first request, as the loop sends it.
+            made = self._wrapped(made, at_once=False)
         try:
             if family == socket.AF_UNIX:
                 # It is there at once, or the server's queue is full; nothing would
@@ -130,7 +147,7 @@ class HttpStore(WireStore):
                 code = made.connect_ex(address)
                 if code not in (0, errno.EINPROGRESS):
                     raise OSError(code, os.strerror(code))
-                if self._kept:
+                if self._kept or self._context is not None:
                     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             made.close()
@@ -154,13 +171,16 @@ class HttpStore(WireStore):
         connection, wire = self._made
         head = wire.parser.head
         way = "keep-alive" if self._kept else "a connection for each request"
+        if isinstance(connection, ssl.SSLSocket):
+            way += f", {connection.version()}"
         return StoreInfo(
             (head.header("server") if head else "") or "HTTP server",
             self._peer or self._where,
             "none (it is only read)",
             f"{self.settings.get('client', 'wire')}, HTTP/1.1, {way}",
             process_id=only_listener(connection),
-            details=self._details(head),
+            details=self._details(head)
+            | (tls.facts(connection) if isinstance(connection, ssl.SSLSocket) else {}),
         )
 
     def _details(self, head: Head | None) -> dict[str, str]:
@@ -183,24 +203,33 @@ class HttpStore(WireStore):
         """Nothing was written."""
         return 0
 
-    def _ask(self, key: bytes, connection: socket.socket, wire: HttpWire) -> bytes:
-        request = wire.encode(Get(key))
+    def _ask(
+        self, operation: Operation, connection: socket.socket, wire: HttpWire
+    ) -> Any:
+        request = wire.encode(operation)
+        cut: OSError | None = None
         while True:
             error: OSError | None = None
             data = b""
             try:
                 if request:
-                    connection.sendall(request)
+                    try:
+                        connection.sendall(request)
+                    except (BrokenPipeError, ConnectionResetError) as problem:
+                        # It may have answered before it had read all of a body.
+                        cut = problem
                     request = b""
                 data = connection.recv(_PIECE_BYTES)
             except TimeoutError as problem:
                 raise self._failed(problem) from None
             except OSError as problem:
                 error = problem
-            reply = wire.feed(data) if data else wire.closed(error)
+            if cut is not None:
+                wire.wear_out()
+            reply = wire.feed(data) if data else wire.closed(error or cut)
             if reply is not PENDING:
-                body: bytes = reply
-                return body
+                return reply
+            request, wire.more = wire.more, b""
 
     def _failed(self, error: OSError) -> OperationFailed:
         return at(self._where, connection_failed(error))
@@ -214,15 +243,13 @@ class HttpStore(WireStore):
             spent=spent,
             memory=self._memory,
             answers=self._answers,
+            scheme="https" if self.settings.get("tls") else "http",
         )
 
     def _connected(self) -> tuple[socket.socket, HttpWire]:
         """Connect to the first of the host's addresses that answers."""
-        if self.settings.get("tls"):
-            raise StoreUnavailable(
-                f"http at {self._where}: kvtui has no TLS for HTTP yet",
-                hint="leave tls out, or measure what stands behind the TLS",
-            )
+        if self._context is None:
+            self._context = tls.context(self._where, self.settings)
         try:
             made = self._first()
         except OSError as error:
@@ -230,14 +257,30 @@ class HttpStore(WireStore):
         made.settimeout(self._timeout_s)
         return made, self._protocol(spent=not self._kept)
 
-    def _fresh(self) -> tuple[socket.socket, HttpWire]:
+    def _fresh(self, old: HttpWire | None = None) -> tuple[socket.socket, HttpWire]:
         """A connection for one more request, with the request's own errors."""
         try:
             made = self._first()
         except OSError as error:
             raise self._failed(error) from None
         made.settimeout(self._timeout_s)
-        return made, self._protocol()
+        wire = self._protocol()
+        if old is not None:
+            wire.take_over(old)
+        return made, wire
+
+    def _wrapped(self, made: socket.socket, *, at_once: bool) -> socket.socket:
+        """The same by TLS, where that is wanted."""
+        if self._context is None:
+            return made
+        return self._context.wrap_socket(
+            made,
+            # A zone means something on this machine only.
+            server_hostname=self._host.partition("%")[0],
+            do_handshake_on_connect=at_once,
+            # An end without TLS's own word may be anybody's, not the server's.
+            suppress_ragged_eofs=False,
+        )
 
     def _first(self) -> socket.socket:
         problem: OSError | None = None
@@ -246,12 +289,13 @@ class HttpStore(WireStore):
             made.settimeout(min(CONNECT_TIMEOUT_S, self._timeout_s))
             try:
                 made.connect(place.address)
+                if place.family != socket.AF_UNIX:
+                    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                made = self._wrapped(made, at_once=True)
             except OSError as error:
                 made.close()
                 problem = problem or error
                 continue
-            if place.family != socket.AF_UNIX:
-                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._place = place
             self._peer = peer_address(made)
             return made
@@ -291,9 +335,11 @@ class HttpStore(WireStore):
         if isinstance(error, TimeoutError):
             said = "no connection in time"
             hint = "is this its address, and does a firewall let you through?"
+            if self.settings.get("tls"):
+                hint += f" And {tls.PLAIN}"
         elif isinstance(error, socket.gaierror):
             hint = "is this the host's name? An IPv6 address stands without brackets"
-        elif error.errno == errno.EADDRNOTAVAIL:
+        elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, ssl.SSLError):
             failure = self._failed(error)
-            return StoreUnavailable(failure.message, hint=failure.hint)
+            return StoreUnavailable(failure.message, hint=failure.hint or hint)
         return StoreUnavailable(f"http at {self._where}: {said}", hint=hint)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 for one connection, sans-I/O: GET requests and a parser of responses.
+"""HTTP/1.1 for one connection, sans-I/O: requests and a parser of responses.
 
 Written from RFC 9112 (message syntax) and RFC 9110 (semantics). What the RFCs leave
 to the client is settled here, once:
@@ -17,12 +17,23 @@ from __future__ import annotations
 
 import errno
 import re
+import ssl
 from typing import Any, Final
 
 from msgspec import Struct
 
 from kvtui.errors import OperationFailed
-from kvtui.stores.operations import Get, Operation
+from kvtui.stores.http import tls
+from kvtui.stores.http.requests import (
+    IDEMPOTENT,
+    REDIRECTS,
+    Trail,
+    encoded,
+    own_fields,
+    shown,
+    target,
+)
+from kvtui.stores.operations import Get, Operation, Request, Response
 from kvtui.stores.store import PENDING, NewConnection, Wire, unsupported
 
 HEAD_LIMIT: Final = 65_536
@@ -67,17 +78,29 @@ class Head(Struct, frozen=True):
 
 class Memory:
     """What the connections of one store need not find out again and again: the last
-    head that announced a length, and the last request."""
+    head that announced a length, and the request, of each page."""
 
-    __slots__ = ("end", "head", "key", "raw", "request")
+    __slots__ = ("asked", "end", "head", "key", "others", "raw", "request")
 
-    def __init__(self) -> None:
+    def __init__(self, others: dict[bytes | Request, Memory] | None = None) -> None:
+        self.others = {} if others is None else others
         self.raw = b""
         self.head: Head | None = None
         self.end = 0
         """Bytes of that head and the body that it announced, together."""
         self.key: bytes | None = None
+        """Of the Get that is remembered."""
+        self.asked: Request | None = None
+        """Or else the Request."""
         self.request = b""
+
+    def of(self, what: bytes | Request) -> Memory:
+        """That of another page of the same server."""
+        found = self.others.get(what)
+        if found is None:
+            found = Memory(self.others) if self.others else self
+            self.others[what] = found
+        return found
 
 
 class ResponseParser:
@@ -96,7 +119,7 @@ class ResponseParser:
         self._spent = 0
         self._scanned = 0
         self._no_body = False
-        self._memory = memory or Memory()
+        self.memory = memory or Memory()
 
     def renew(self) -> None:
         """Begin anew, over another connection."""
@@ -132,7 +155,7 @@ class ResponseParser:
         if self._state == _HEAD and not self._data:
             # Nearly every reply: one piece, under the same head as the one before
             # (the Date changes once a second). Comparing is all it takes then.
-            known = self._memory
+            known = self.memory
             if (
                 len(data) == known.end
                 and data.startswith(known.raw)
@@ -238,7 +261,7 @@ class ResponseParser:
             self._state = _BODY
             self._left = head.length
             if not self._spent:
-                known = self._memory
+                known = self.memory
                 known.raw, known.head, known.end = raw, head, size + head.length
         else:
             self._state = _TO_END
@@ -348,31 +371,14 @@ def _failed(kind: str, text: str) -> OperationFailed:
     return OperationFailed(kind, f"http: {text}", broken=True)
 
 
-_PLAIN: Final = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-    b"-._~!$&'()*+,;=:@/?%[]"
-)
-
-
-def target(key: bytes, page: bytes) -> bytes:
-    """The request's target: ``page`` for the empty key, else the path that the key
-    names. Whatever may not stand in a path as it is goes as ``%XX``."""
-    path = key or page
-    if not path.startswith(b"/"):
-        path = b"/" + path
-    return b"".join(
-        b"%c" % byte if byte in _PLAIN else b"%%%02X" % byte for byte in path
-    )
-
-
 class HttpWire(Wire):
-    """One connection: a GET, its response, the next GET.
+    """One connection: a request, its response, the next request.
 
     ``kept``: whether connections are to be kept open between requests; otherwise
     each serves one. ``memory`` is shared by connections to the same page, host and
     ``kept``. ``spent``: whether this one may not be used at all, for it was
     made only to see whether the server is there. ``answers``: the statuses that are
-    no failure.
+    no failure. ``scheme``: http or https, which a redirect may not leave.
     """
 
     def __init__(
@@ -385,15 +391,18 @@ class HttpWire(Wire):
         spent: bool = False,
         memory: Memory | None = None,
         answers: frozenset[int] = GOOD,
+        scheme: str = "http",
     ) -> None:
         self._where = where
         self._answers = answers
         self._memory = memory or Memory()
         self.parser = ResponseParser(self._memory)
         self._page = page
-        self._fields = b"Host: %b\r\nUser-Agent: kvtui\r\nAccept: */*\r\n" % host
-        if not kept:
-            self._fields += b"Connection: close\r\n"
+        self._fields = own_fields(host, single=not kept)
+        self._home = scheme, host.decode()
+        self._asked: Request | None = None
+        """None: it was a Get."""
+        self._trail: Trail | None = None
         self.single = not kept
         self._spent = spent
         self._served = 0
@@ -411,16 +420,59 @@ class HttpWire(Wire):
         """The request. NewConnection where the server, or the setting, lets this one
         serve no more."""
         if type(operation) is not Get:
-            raise unsupported("http", operation.label)
+            return self._encode_request(operation)
         if self._spent:
             # Asked to close, a server does what it was asked: no reconnect.
             raise NewConnection(counts=not self.single)
         memory = self._memory
         if operation.key != memory.key:
-            path = target(operation.key, self._page)
-            memory.key = operation.key
-            memory.request = b"GET %b HTTP/1.1\r\n%b\r\n" % (path, self._fields)
+            memory = self._turn_to(operation.key)
+            self._asked = None
+            if operation.key != memory.key:
+                path = target(operation.key, self._page)
+                memory.key = operation.key
+                memory.request = b"GET %b HTTP/1.1\r\n%b\r\n" % (path, self._fields)
         self.parser.expect()
+        return memory.request
+
+    def take_over(self, old: HttpWire) -> None:
+        """Go on from where redirects have led."""
+        self._trail = old._trail
+
+    def wear_out(self) -> None:
+        """Serve no further request: what was sent of this one was not all."""
+        self._spent = True
+
+    def _turn_to(self, what: bytes | Request) -> Memory:
+        """Remember another page from now on."""
+        self._memory = self.parser.memory = memory = self._memory.of(what)
+        return memory
+
+    def _encode_request(self, operation: Operation) -> bytes:
+        if type(operation) is not Request:
+            raise unsupported("http", operation.label)
+        if self._spent:
+            raise NewConnection(counts=not self.single)
+        trail, asked = self._trail, operation
+        if trail is not None and trail.asked is operation:
+            asked = trail.now  # On its way, over a new connection.
+        else:
+            self._trail = Trail(asked, self._page) if asked.follow else None
+        self._good = None
+        return self._request(asked)
+
+    def _request(self, asked: Request) -> bytes:
+        self._asked = asked
+        self.parser.expect(no_body=asked.method == "HEAD")
+        if self._trail is not None and self._trail.hops:
+            # It may be another one each time.
+            return encoded(asked, self._page, self._fields)
+        memory = self._memory
+        if asked is not memory.asked:
+            memory = self._turn_to(asked)
+            if memory.asked is None:
+                memory.request = encoded(asked, self._page, self._fields)
+            memory.asked = asked
         return memory.request
 
     def feed(self, data: bytes) -> Any:
@@ -442,7 +494,17 @@ class HttpWire(Wire):
         before and brought nothing was closed between two requests."""
         self._spent = True
         if self.parser.fresh and self._served:
-            raise NewConnection
+            asked = self._asked
+            if asked is None or asked.method in IDEMPOTENT:
+                raise NewConnection
+            raise OperationFailed(
+                "disconnected",
+                f"http at {self._where}: the server closed the connection and said"
+                f" nothing; a {asked.method} may have been carried out, and is not"
+                " sent twice",
+                hint="keep_alive=false gives each request its own connection",
+                broken=True,
+            )
         if error is not None:
             raise at(self._where, connection_failed(error, self.parser))
         try:
@@ -451,33 +513,58 @@ class HttpWire(Wire):
             raise at(self._where, failure) from None
         return self._reply(body)
 
-    def _reply(self, body: bytes) -> bytes:
+    def _reply(self, body: bytes) -> Any:
         parser = self.parser
         self._served += 1
         if self.single or not parser.reusable:
             self._spent = True
         head = parser.head
         if head is None or head.status in self._answers:
+            asked, trail, self._trail = self._asked, self._trail, None
+            if asked is not None and head is not None:
+                return Response(head.status, body, trail.hops if trail else 0)
             self._good = head if self.single or not self._spent else None
             return body
+        if self._trail is not None and head.status in REDIRECTS:
+            return self._follow(self._trail, head)
+        self._trail = None
         where = head.header("location") if 300 <= head.status < 400 else ""
-        onward = f", to {where:.200}; redirects are not followed" if where else ""
+        if where:
+            where = f", to {shown(where, 200)}; redirects are not followed"
         line = _first_line(body)
         refusal = OperationFailed(
             f"status {head.status}",
             f"http at {self._where}: the server answered {head.status}"
-            f" {head.reason:.80}{onward}" + (f": {line}" if line else ""),
-            hint="page= names another path" if head.status in (404, 301, 302) else None,
+            f" {shown(head.reason, 80)}{where}" + (f": {line}" if line else ""),
+            hint=_hint(head),
         )
         refusal.reply_bytes = len(body)
         raise refusal
+
+    def _follow(self, trail: Trail, head: Head) -> Any:
+        """Ask on, over this connection or another one."""
+        try:
+            trail.onward(head, *self._home)
+        except OperationFailed as failure:
+            self._trail = None
+            raise at(self._where, failure) from None
+        if self._spent:
+            raise NewConnection(counts=not self.single)
+        self.more = self._request(trail.now)
+        return PENDING
+
+
+def _hint(head: Head) -> str | None:
+    if head.status in REDIRECTS:
+        return "--follow follows it on the same server; page= names another path"
+    return "page= names another path" if head.status == 404 else None
 
 
 def _first_line(body: bytes) -> str:
     """The first line of a body that says something, in quotes."""
     for line in body[:_LOOKED_AT_BYTES].decode("utf-8", "replace").splitlines():
         if line.strip():
-            return f'"{line.strip()[:_SHOWN_LETTERS]}"'
+            return f'"{shown(line.strip(), _SHOWN_LETTERS)}"'
     return ""
 
 
@@ -496,6 +583,11 @@ def connection_failed(
 ) -> OperationFailed:
     """What the system said of a connection, as one failed operation."""
     said = error.strerror or str(error)
+    if isinstance(error, ssl.SSLError):
+        failure = tls.failure(error)
+        if failure is not None:
+            return failure
+        said = "the server closed the connection, without TLS's word for it"
     if error.errno == errno.EADDRNOTAVAIL:
         return OperationFailed(
             "local ports",

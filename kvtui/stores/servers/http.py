@@ -79,6 +79,11 @@ class PageServer(PrivateServer):
                 "http: the private server has a page of its own",
                 hint="page= is for a server of yours: name its host, port or path",
             )
+        if self.settings.get("tls"):
+            raise StoreUnavailable(
+                "http: the private server does not speak TLS",
+                hint="tls is for a server of yours: name its host, port or path",
+            )
         self._tied = tied
         return super().start(tied=tied)
 
@@ -143,10 +148,14 @@ class PageServer(PrivateServer):
         token = secrets.token_hex(16)
         path = self._home / "pages" / f"{_READY}{token}"
         self._write(path, token.encode())
+        # Whatever is to count as an answer later, this one is to be a 200.
+        asking = type(store)({**store.settings, "ok": "200"})
         try:
-            if store.get(b"/" + path.name.encode()) != token.encode():
+            asking.open()
+            if asking.get(b"/" + path.name.encode()) != token.encode():
                 raise StoreUnavailable("another server's page came")
         finally:
+            asking.close()
             path.unlink()
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """A page server of kvtui's own, for machines without nginx or Apache.
 
-``python -m kvtui.stores.servers.page FOLDER (SOCKET | PORT)`` answers GET with the
-files that lie in FOLDER (no folders in it), on a unix socket or on 127.0.0.1. It
+``python -m kvtui.stores.servers.page FOLDER (SOCKET | PORT)`` answers GET and HEAD with
+the files that lie in FOLDER (no folders in it), on a unix socket or on 127.0.0.1. It
 keeps connections open, and knows just enough HTTP/1.1 to be measured.
 """
 
@@ -57,16 +57,19 @@ def answer(head: bytes, folder: Path) -> tuple[bytes, bool]:
     closes = words[2] == b"HTTP/1.0" or any(
         each.lower().replace(b" ", b"") == b"connection:close" for each in fields
     )
-    if words[0] != b"GET":
+    if words[0] not in (b"GET", b"HEAD"):
         return _response(b"501 Not Implemented", b"", close=True), False
     name = words[1].partition(b"?")[0].removeprefix(b"/").decode("latin-1")
     try:
         if not name or "/" in name or name.startswith("."):
             raise FileNotFoundError
-        body = (folder / name).read_bytes()
+        status, body = b"200 OK", (folder / name).read_bytes()
     except (OSError, ValueError):
-        return _response(b"404 Not Found", b"no such page\n", close=closes), not closes
-    return _response(b"200 OK", body, close=closes), not closes
+        status, body = b"404 Not Found", b"no such page\n"
+    reply = _response(status, body, close=closes)
+    if words[0] == b"HEAD":
+        reply = reply[: len(reply) - len(body)]
+    return reply, not closes
 
 
 def _response(status: bytes, body: bytes, *, close: bool) -> bytes:
