@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from kvtui import config
 from kvtui.runs import history, snapshot
+from tests.conftest import Servers
 from tests.stores import certificates, pages
 from tests.stores.certificates import SecurePages
 from tests.stores.fakes import Conversation
@@ -499,3 +501,84 @@ def test_a_page_by_tls_with_its_authority_or_unchecked(
     (trial,) = snapshot.read(newest.snapshot).trials
     assert trial.details["certificate"] == "not checked (verify=false)"
     assert trial.details["tls"].startswith("TLSv1.")
+
+
+def fields(text: str) -> dict[str, str]:
+    """The fields of a report in ab's terms, the later of two with one name."""
+    lines = (line.partition(":") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines if value}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_report_in_the_terms_of_apachebench(
+    kept: bool, tmp_path: Path, servers: Servers
+) -> None:
+    """Beside ab's own, where its package is here: the counts are the same."""
+    file = tmp_path / "times.csv"
+    there = servers.get("http", "tcp").connect_settings()
+    url = f"http://{there['host']}:{there['port']}{there['page']}"
+    done = run(
+        *("http", "--store", url, "-n", "300", "-c", "3", "--workers", "2"),
+        *("--report", "ab", "-e", str(file)),
+        *([] if kept else ["--no-keep-alive"]),
+    )
+    assert done.returncode == 0, done.stderr
+    theirs = {}
+    if ab := shutil.which("ab"):
+        words = [ab, "-q", "-n300", "-c3", *(["-k"] if kept else []), url]
+        told = subprocess.run(words, capture_output=True, text=True, check=True)
+        theirs = fields(told.stdout)
+    ours = fields(done.stdout)
+    assert ours["Complete requests"] == "300"
+    assert ours["of them successful"].split()[0] == "300"
+    assert ours["Failed requests"] == "0"
+    assert ours["HTML transferred"] == f"{300 * 3985} bytes"
+    assert int(ours["Total transferred"].split()[0]) > 300 * 3985
+    assert ("Keep-Alive requests" in ours) == kept
+    for name in (
+        *("Document Path", "Document Length", "Server Hostname", "Server Port"),
+        *("Concurrency Level", "Complete requests", "Failed requests"),
+        "HTML transferred",
+    ):
+        assert ours[name] == theirs.get(name, ours[name]), name
+    connect = ours["Connect"].split()
+    assert float(connect[-1]) == 0.0 if kept else float(connect[-1]) > 0.0
+    total = [float(each) for each in ours["Total"].split()]
+    lines = file.read_text("utf-8").splitlines()
+    assert lines[0] == "Percentage served,Time in ms"
+    times = [float(line.split(",")[1]) for line in lines[1:]]
+    assert len(times) == 101
+    assert times == sorted(times)
+    assert (times[0], times[100]) == (total[0], total[-1])
+    assert file.stat().st_mode & 0o777 == 0o600
+    (made,) = history.all_runs(config.runs_directory())
+    again = subprocess.run(
+        [sys.executable, "-m", "kvtui", "runs", "show", made.name, "--ab"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert fields(again.stdout)["Total"] == ours["Total"]
+    printed = subprocess.run(
+        [sys.executable, "-m", "kvtui", "runs", "show", made.name, "--percentages"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert printed.stdout == file.read_text("utf-8")
+
+
+def test_apachebenchs_terms_do_not_hide_that_every_reply_was_an_error() -> None:
+    """ab calls such requests complete and not failed; so does its report here, and it
+    says in the next line that none was successful."""
+    with Pages(pages.saying(FORBIDDEN), transport="tcp") as fake:
+        done = run("http", "--store", where(fake), "-n", "20", "--report", "ab")
+    assert done.returncode == 1, done.stderr
+    ours = fields(done.stdout)
+    assert ours["Complete requests"] == ours["Non-2xx responses"] == "20"
+    assert ours["of them successful"].split()[0] == "0"
+    assert ours["successful a second"].split()[0] == "0.00"
+    assert ours["Failed requests"] == "0"
+    assert ours["HTML transferred"] == f"{20 * len(PAGE_403)} bytes"
+    assert float(ours["Total"].split()[-1]) > 0
+    assert "0 successful requests of 20" in done.stdout + done.stderr

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
@@ -20,15 +21,26 @@ from kvtui.runs import history, report, report_text, snapshot
 from kvtui.runs.follow import Follower
 from kvtui.runs.history import RunDirectory
 from kvtui.runs.plan import RunPlan
+from kvtui.runs.state import RunState
 from kvtui.text import visible
+
+Body = Callable[[RunState], Iterable[str]]
+"""Lines that show a run."""
 
 POLL_S: Final = 0.05
 INTERRUPTED: Final = 130
 LOG_LINES: Final = 15
 
 
-def carry_out(plan: RunPlan, *, as_json: bool = False) -> int:
-    """Start a run, follow it, print its ranking; the exit code.
+def carry_out(
+    plan: RunPlan,
+    *,
+    as_json: bool = False,
+    body: Body | None = None,
+    ended: Callable[[RunState], None] | None = None,
+) -> int:
+    """Start a run, follow it, print its ranking, or ``body`` in its place; the exit
+    code. ``ended`` is told what is known in the end.
 
     The first Ctrl-C stops the run in order, the second one leaves at once. A lost
     terminal, or SIGTERM, ends only this process; the run goes on.
@@ -43,7 +55,9 @@ def carry_out(plan: RunPlan, *, as_json: bool = False) -> int:
     if follower.standing == "lost":
         console.complain(f"the runner of {run.name} died", _log_end(run))
     made = report.report(follower.state, cut_off=follower.standing == "lost")
-    show(run, made, as_json=as_json)
+    show(run, made, as_json=as_json, body=body and body(follower.state))
+    if ended is not None:
+        ended(follower.state)
     code = exit_code(follower, made)
     if plan.save_to is not None and follower.state.started is not None:
         code = _check_saved(run, plan.save_to) or code
@@ -56,8 +70,15 @@ def exit_code(follower: Follower, made: report.Report) -> int:
     return 0 if done and not report.failed_stores(made) else 1
 
 
-def show(run: RunDirectory, made: report.Report, *, as_json: bool = False) -> None:
-    """The ranking on standard output, and what else is to be said beside it."""
+def show(
+    run: RunDirectory,
+    made: report.Report,
+    *,
+    as_json: bool = False,
+    body: Iterable[str] | None = None,
+) -> None:
+    """The ranking, or ``body`` in its place, on standard output, and what else is to be
+    said beside it."""
     if made.outcome == "failed" and made.reason:
         console.complain(made.reason)
     elif made.outcome == "stopped":
@@ -69,7 +90,9 @@ def show(run: RunDirectory, made: report.Report, *, as_json: bool = False) -> No
     width, ascii_only = console.width(), console.ascii_only()
     for line in report_text.nothing_succeeded(made, width, ascii_only=ascii_only):
         console.alarm(line)
-    for line in report_text.lines(made, width, ascii_only=ascii_only):
+    if body is None:
+        body = report_text.lines(made, width, ascii_only=ascii_only)
+    for line in body:
         console.out(line)
     console.out()
     console.out(f"run {run.name}: {visible(str(run.path))}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ from kvtui.commands.planning import (
 )
 from kvtui.errors import DataError, UsageError
 from kvtui.jobs.http import headers, parameters
+from kvtui.runs import ab
 from kvtui.runs.plan import RunPlan, StorePlan, WorkloadPlan
+from kvtui.runs.state import RunState
 from kvtui.stores import settings as store_settings
 from kvtui.text import count, visible
 
@@ -114,6 +118,19 @@ class Seconds(click.ParamType[float]):
     default=None,
     help="TLS: whether certificates are checked.  [default: they are]",
 )
+@click.option(
+    "--report",
+    "form",
+    type=click.Choice(["ranking", "ab"]),
+    default="ranking",
+    help="ab: in the terms of ApacheBench.  [default: ranking]",
+)
+@click.option(
+    "-e",
+    "--percentages",
+    metavar="FILE",
+    help="Write a CSV of the percentages of requests and their times, as ab -e.",
+)
 @parameters_option("changing=true: a page may change between replies.")
 @run_options
 @AS_JSON
@@ -132,6 +149,8 @@ def http(
     timeout: float | None,
     ca: str | None,
     verify: bool | None,
+    form: str,
+    percentages: str | None,
     words: tuple[str, ...],
     clients: int | None,
     workers: int | None,
@@ -149,7 +168,7 @@ def http(
     \b
     kvtui run http --store http -n 10k -c 24           # a private server
     kvtui run http --store http://127.0.0.1:8080/page.html -n 1M -c 24
-    kvtui run http --store http://[::1]/ --no-keep-alive
+    kvtui run http --store http://[::1]/ --no-keep-alive --report ab -e times.csv
     kvtui run http --store https://localhost:8443/ --ca ca.pem --timeout 2s
     kvtui run http --store http:path=/run/web.sock,page=/index.html
     kvtui run http --store http://127.0.0.1/ --url '/a 3' --url '/b 1' --seed 7
@@ -193,7 +212,27 @@ def http(
     checked = planning.check_servers(plan)
     for line in [*words_of(checked.plan), *checked.found]:
         console.say(line)
-    return following.carry_out(checked.plan, as_json=as_json)
+    return following.carry_out(
+        checked.plan,
+        as_json=as_json,
+        body=ab.lines if form == "ab" else None,
+        ended=partial(_write_percentages, percentages) if percentages else None,
+    )
+
+
+def _write_percentages(path: str, state: RunState) -> None:
+    try:
+        with open(path, "w", encoding="utf-8", opener=_private) as file:
+            file.writelines(f"{line}\n" for line in ab.percentages(state))
+    except OSError as error:
+        console.complain(
+            f"{visible(path)} could not be written: {error.strerror or error}",
+            f"kvtui runs show {state.run} --percentages prints the same",
+        )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 _FLAGS = {

@@ -14,9 +14,10 @@ from kvtui import config
 from kvtui.commands import console, following
 from kvtui.commands.workbench import open_workbench
 from kvtui.errors import RunError, UsageError
-from kvtui.runs import history, report, sysstat
+from kvtui.runs import ab, history, report, sysstat
 from kvtui.runs.events import AnyEvent, RunFinished, RunStarted
 from kvtui.runs.history import RunDirectory
+from kvtui.runs.state import RunState
 from kvtui.tables import Column, ascii_letters, table
 from kvtui.text import visible
 
@@ -60,8 +61,23 @@ def runs(context: click.Context, as_json: bool) -> None:
     "--vmstat", is_flag=True, help="The machine, second by second, as vmstat."
 )
 @click.option("--iostat", is_flag=True, help="Its disks, as iostat -x.")
+@click.option(
+    "--ab", "as_ab", is_flag=True, help="A run of http in the terms of ApacheBench."
+)
+@click.option(
+    "--percentages",
+    is_flag=True,
+    help="Its percentages of requests as a CSV, as ab -e.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def show(run: str | None, vmstat: bool, iostat: bool, as_json: bool) -> None:
+def show(
+    run: str | None,
+    vmstat: bool,
+    iostat: bool,
+    as_ab: bool,
+    percentages: bool,
+    as_json: bool,
+) -> None:
     """Print the report of RUN, the newest when it is not named.
 
     With --vmstat or --iostat print what the machine did meanwhile instead, in the
@@ -77,9 +93,20 @@ def show(run: str | None, vmstat: bool, iostat: bool, as_json: bool) -> None:
         )
     found = history.find(config.runs_directory(), run)
     state = found.state()
+    if (as_ab or percentages) and not _asks_for_pages(state):
+        raise UsageError(f"run {found.name} did not ask an HTTP server for pages")
+    if percentages:
+        for line in ab.percentages(state):
+            console.out(line)
+        return
     if not (vmstat or iostat):
         cut_off = state.outcome is None and not found.goes_on
-        following.show(found, report.report(state, cut_off=cut_off), as_json=as_json)
+        following.show(
+            found,
+            report.report(state, cut_off=cut_off),
+            as_json=as_json,
+            body=ab.lines(state) if as_ab else None,
+        )
         return
     lines: list[str] = []
     if vmstat:
@@ -93,6 +120,10 @@ def show(run: str | None, vmstat: bool, iostat: bool, as_json: bool) -> None:
         )
     for line in lines:
         console.out(visible(line))
+
+
+def _asks_for_pages(state: RunState) -> bool:
+    return state.plan is not None and state.plan.workload.name == "http"
 
 
 def _list(as_json: bool) -> None:

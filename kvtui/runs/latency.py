@@ -7,6 +7,7 @@ digits, so a percentile is within 0.1 % of the sorted list's (or 1 ns).
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -62,13 +63,19 @@ class Latency:
         if histogram is None or not histogram.total_count:
             return None
         # The package's own mean visits every bucket in Python and takes seconds.
+        total = sum(value * number for value, number in self.buckets())
+        return float(total / histogram.total_count)
+
+    def buckets(self) -> Iterator[tuple[int, int]]:
+        """Values in rising order, each the middle of its bucket, with their numbers."""
+        histogram = self._histogram
+        if histogram is None or not histogram.total_count:
+            return
         last = histogram._counts_index_for(histogram.max_value) + 1
-        total = 0
         for index, number in enumerate(histogram.counts[:last]):
             if number:
                 value = histogram.get_value_from_index(index)
-                total += number * histogram._hdr_median_equiv_value(value)
-        return float(total / histogram.total_count)
+                yield int(histogram._hdr_median_equiv_value(value)), int(number)
 
     def percentiles(self, *percents: float) -> list[int | None]:
         """The value at or below which each per cent of all latencies lie.

@@ -27,11 +27,22 @@ class Sums:
     written_bytes: int = 0
     reconnects: int = 0
     messages: list[str] = field(default_factory=list)
+    connects: int = 0
+    """Operations that made their own connection, where stages were taken."""
+    answered: int = 0
+    """Operations with stages: the answers, and the replies that said no."""
 
     @property
     def failures(self) -> int:
         """Of every kind."""
         return sum(self.failed.values())
+
+
+def decoded(encoded: str | None) -> Latency:
+    """An encoded histogram."""
+    latency = Latency()
+    latency.add(encoded)
+    return latency
 
 
 def sums(recorder: Recorder) -> Sums:
@@ -45,19 +56,26 @@ def sums(recorder: Recorder) -> Sums:
         reconnects=recorder.reconnects,
         messages=[fault.message for fault in recorder.take_faults()],
     )
+    stages = taken.stages
+    if stages is not None:
+        found.connects = decoded(stages.connect).count
+        waited, whole = decoded(stages.waiting).count, decoded(stages.whole).count
+        found.answered = waited + whole
+        assert decoded(stages.processing).count == waited >= found.connects
+        answers = sum(each.ok for each in taken.operations.values())
+        assert found.answered == answers + decoded(stages.refused).count
     for interval in taken.operations.values():
         found.ok += interval.ok
         found.miss += interval.miss
         for kind, number in interval.failed.items():
             found.failed[kind] = found.failed.get(kind, 0) + number
-        for encoded, number in (
+        for encoded, expected in (
             (interval.latency, interval.ok),
             (interval.miss_latency, interval.miss),
             (interval.failed_latency, sum(interval.failed.values())),
         ):
-            latency = Latency()
-            latency.add(encoded)
-            assert latency.count == number
+            latency = decoded(encoded)
+            assert latency.count == expected
             (lowest,) = latency.percentiles(0)
             assert lowest is None or lowest >= 1
     finished = found.ok + found.miss + found.failures

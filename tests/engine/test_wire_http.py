@@ -35,7 +35,7 @@ def driven(
     timeout_s: float = 30,
 ) -> Sums:
     """All that was counted, proven to add up."""
-    recorder = Recorder(len(clients))
+    recorder = Recorder(len(clients), stages=loop == "wire")
     if loop == "wire":
         store = HttpStore(settings)
         made = [store.wire() for _ in clients]
@@ -66,6 +66,8 @@ def test_a_real_servers_pages_add_up(
     assert (found.attempted, found.ok, found.failed) == (400, 400, {})
     assert found.read_bytes == 400 * 3985
     assert found.reconnects == 0
+    if loop == "wire":
+        assert (found.answered, found.connects) == (400, 0 if kept else 400)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
