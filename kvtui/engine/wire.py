@@ -2,8 +2,9 @@
 
 Every turn first takes all replies that have arrived, stamping each as soon as it
 is whole, and only then lets the workload's clients compute and ask again. When that
-has taken TURN_NS it looks at the sockets again before the next client computes, so
-that a reply waits for its stamp no longer than one client's own work takes.
+has taken TURN_NS (OWN_TURN_NS where each operation makes its own connection) it looks
+at the sockets again before the next client computes, so that a reply waits for its
+stamp no longer than that and one client's own work take.
 
 A connection that may serve no more, or that the server closed between two requests,
 is replaced within the operation that needs it: its connecting is part of the
@@ -46,6 +47,10 @@ MORE_BYTES: Final = 1 << 18
 WOULD_BLOCK: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 TURN_NS: Final = 100_000
 """How long clients may compute before replies are looked for again."""
+OWN_TURN_NS: Final = 1_000_000
+"""The same where each operation makes its own connection, which takes some 40 us of
+system calls: with a look after every second one, server and loop wake each other for
+each request, and a quarter fewer are asked in a second (bench/http.py)."""
 STOP_GRACE_NS: Final = 2_000_000_000
 """How long replies may still come after a stop."""
 CONNECT_LIMIT_NS: Final = 3_000_000_000
@@ -163,10 +168,13 @@ class _Loop:
         self._down: list[Connection] = []
         self._attempted = self._read_bytes = self._written_bytes = 0
         self._stop_by = 0
+        self._turn_ns = TURN_NS
 
     def run(self, connections: Sequence[Connection]) -> None:
         for connection in connections:
             self._watch(connection)
+        if any(connection.single for connection in connections):
+            self._turn_ns = OWN_TURN_NS
         # Nobody waits for anything yet: every client begins with its turn.
         self._turn(deque((connection, None) for connection in connections))
 
@@ -180,7 +188,7 @@ class _Loop:
         check_at = clock() + TICK_NS
         control = self._control
         stages = recorder.stages
-        tick_s = TICK_NS / 1e9
+        tick_s, turn_ns = TICK_NS / 1e9, self._turn_ns
         while by_file or self._down:
             for file, mask in poll(0 if ready else tick_s):
                 connection = by_file[file]
@@ -272,7 +280,7 @@ class _Loop:
                             _wear_out(connection)
                 ready.append((connection, reply))
             attempted = work_ns = 0
-            look_again_at = clock() + TURN_NS
+            look_again_at = clock() + turn_ns
             try:
                 while ready:
                     # The same as _go_on, without the calls: this is the hot path.
