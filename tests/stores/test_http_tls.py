@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +23,8 @@ from tests.engine.sums import asking, sums
 from tests.engine.test_wire_http import LOOPS, PAGE, driven
 from tests.stores import certificates, pages
 from tests.stores.certificates import SecurePages
-from tests.stores.fakes import Conversation, Cut
-from tests.stores.pages import GOOD, LAST, Pages
+from tests.stores.fakes import Conversation, Cut, Fake, closing
+from tests.stores.pages import GOOD, LAST
 
 
 @pytest.fixture(scope="module")
@@ -156,11 +157,33 @@ def test_a_server_without_tls_is_told_from_one_with(
     error = unavailable(servers.get("http", "tcp").connect_settings() | by_tls)
     assert "no TLS could be agreed upon" in error.message
     assert "does it speak TLS" in str(error.hint)
-    with Pages(pages.saying(GOOD), transport="tcp") as fake:
-        # It waits for the end of a first line.
-        error = unavailable(fake.settings | by_tls | {"timeout_s": 0.1})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        there = {"host": "127.0.0.1", "port": port, **by_tls, "timeout_s": 0.1}
+        error = unavailable(there)
         assert "no connection in time" in error.message
         assert "does it speak TLS" in str(error.hint)
+
+
+def test_a_server_that_hangs_up_on_tls_may_speak_none(certificate: Path) -> None:
+    """In order, or by a reset, as one does that has not read all."""
+
+    class HangsUp(Fake):
+        resets = False
+
+        def _talk(self, conversation: Conversation) -> None:
+            conversation.socket.recv(1 if self.resets else 65_536)
+            with contextlib.suppress(Cut):
+                if self.resets:
+                    conversation.reset()
+            conversation.close()
+
+    for resets in (False, True):
+        with HangsUp(closing, transport="tcp") as fake:
+            fake.resets = resets
+            by_tls = {"tls": True, "ca": str(certificate)}
+            error = unavailable(fake.settings | by_tls)
+            assert "does it speak TLS" in str(error.hint)
 
 
 def test_what_says_something_about_tls_needs_tls() -> None:

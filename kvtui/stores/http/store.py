@@ -339,7 +339,10 @@ class HttpStore(WireStore):
                 hint += f" And {tls.PLAIN}"
         elif isinstance(error, socket.gaierror):
             hint = "is this the host's name? An IPv6 address stands without brackets"
+        elif self.settings.get("tls") and isinstance(error, ConnectionResetError):
+            hint = tls.PLAIN
         elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, ssl.SSLError):
+            hint = tls.PLAIN if isinstance(error, ssl.SSLError) else hint
             failure = self._failed(error)
             return StoreUnavailable(failure.message, hint=failure.hint or hint)
         return StoreUnavailable(f"http at {self._where}: {said}", hint=hint)
