@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kvtui import secrets
 from kvtui.errors import OperationFailed
-from kvtui.stores.http import wire as http_wire
+from kvtui.stores.http.parser import HEAD_LIMIT, Memory, ResponseParser
 from kvtui.stores.http.requests import target
-from kvtui.stores.http.wire import HttpWire, ResponseParser
+from kvtui.stores.http.wire import HttpWire
 from kvtui.stores.operations import Delete, Get, Put, Request
 from kvtui.stores.store import PENDING, NewConnection
 
@@ -209,7 +209,7 @@ def test_a_head_that_never_ends_is_refused(data: bytes) -> None:
     with pytest.raises(OperationFailed) as caught:
         given_pieces(parser, data, list(range(0, len(data), 1000)))
     assert caught.value.kind == "protocol"
-    assert len(parser._data) <= http_wire.HEAD_LIMIT + 1000
+    assert len(parser._data) <= HEAD_LIMIT + 1000
 
 
 @pytest.mark.parametrize(
@@ -510,7 +510,7 @@ def test_a_request_holds_what_was_asked_for_and_its_own_host() -> None:
 
 def test_each_page_is_asked_for_and_compared_by_itself() -> None:
     """Pages in turn, of which each has its own remembered head."""
-    wire = HttpWire(b"/p", b"h", "there:80", memory=http_wire.Memory())
+    wire = HttpWire(b"/p", b"h", "there:80", memory=Memory())
     for _ in range(3):
         for path, body in ((b"/a", b"hello"), (b"/b", b"a longer one"), (b"", b"x")):
             line = wire.encode(Get(path)).partition(b" HTTP")[0]

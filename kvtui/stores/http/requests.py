@@ -13,7 +13,7 @@ from kvtui.secrets import hidden
 from kvtui.stores.operations import Request
 
 if TYPE_CHECKING:
-    from kvtui.stores.http.wire import Head
+    from kvtui.stores.http.parser import Head
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 HOPS: Final = 10

@@ -20,7 +20,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kvtui.errors import OperationFailed, StoreUnavailable
 from kvtui.stores.http import tls
-from kvtui.stores.http.wire import Head, HttpWire, Memory, at, connection_failed
+from kvtui.stores.http.parser import Head, Memory
+from kvtui.stores.http.wire import HttpWire, at, connection_failed
 from kvtui.stores.operations import Get, Operation, Request, Response
 from kvtui.stores.peers import only_listener, peer_address
 from kvtui.stores.settings import statuses
