@@ -182,7 +182,7 @@ SUBJECTS: Final = (
     Subject("leveldb", {}, bare_leveldb, 100_000),
     Subject("wiredtiger", {}, bare_wiredtiger, 100_000, 5_000),
     # No flush a commit: the disk is not what is compared.
-    Subject("mysql", {"transport": "unix", "flush_at_commit": 0}, bare_mysql),
+    Subject("mysql", {"transport": "unix", "flush_at_commit": 0}, bare_mysql, 20_000),
     Subject("mongo", {"transport": "tcp"}, bare_mongo, 1_000),
 )
 

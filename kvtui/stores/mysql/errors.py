@@ -122,7 +122,8 @@ def _is_timeout(error: BaseException | None) -> bool:
     for _ in range(3):
         if error is None:
             return False
-        if isinstance(error, TimeoutError):
+        # The latter: the kernel gave up sending.
+        if isinstance(error, TimeoutError | BlockingIOError):
             return True
         error = error.__context__
     return False

@@ -13,7 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import io
 import socket
+import ssl
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
@@ -319,8 +322,43 @@ def _count(cursor: Any, namespace: str) -> int:
 
 
 def _be_patient(connection: Any, seconds: float) -> None:
-    """How long a reply may take."""
-    connection._read_timeout = connection._write_timeout = seconds
+    """How long a reply may take.
+
+    The kernel keeps the time: by Python's own time-out a thread would wait twice for
+    each reply, for the socket and for the bytes, and let the other threads in between;
+    fifty clients then do a third less.
+    """
+    made = connection._sock
+    if made is None or isinstance(made, ssl.SSLSocket):
+        connection._read_timeout = connection._write_timeout = seconds
+        return
+    limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1_000_000))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    connection._read_timeout = connection._write_timeout = None
+    if not isinstance(getattr(connection._rfile, "raw", None), _Replies):
+        connection._rfile.close()
+        connection._rfile = io.BufferedReader(_Replies(made))
+
+
+class _Replies(io.RawIOBase):
+    """What a socket receives. A socket's own file would take the kernel's time-out for
+    a reply that has only begun."""
+
+    def __init__(self, made: socket.socket) -> None:
+        super().__init__()
+        self._made = made
+
+    def readable(self) -> bool:
+        """It is read from."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """As a file does it; TimeoutError where nothing came in time."""
+        try:
+            return self._made.recv_into(buffer)
+        except BlockingIOError:
+            raise TimeoutError("timed out") from None
 
 
 def _let_go(connection: Any) -> None:
