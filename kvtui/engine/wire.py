@@ -99,10 +99,6 @@ class Connection:
         self.connect(*made)
         self.opening = False
         """Whether it may still be connecting."""
-        self.sent = 0
-        """When an operation's own connection had taken its request."""
-        self.came = 0
-        """When the first piece of a reply came that was not yet whole."""
         self.operation: Operation | None = None
         self.begin = self.first = self.last = 0
         self.rest: memoryview | None = None
@@ -118,6 +114,10 @@ class Connection:
         self.read, self.write = made.recv, made.send
         self.wire, self.encode, self.feed = wire, wire.encode, wire.feed
         self.single = wire.single
+        self.sent = 0
+        """When an operation's own connection had taken its request."""
+        self.came = 0
+        """When the first piece of a reply came that was not yet whole."""
 
 
 def run(

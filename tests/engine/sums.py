@@ -64,6 +64,11 @@ def sums(recorder: Recorder) -> Sums:
         assert decoded(stages.processing).count == waited >= found.connects
         answers = sum(each.ok for each in taken.operations.values())
         assert found.answered == answers + decoded(stages.refused).count
+        longest = decoded(stages.refused)
+        for each in taken.operations.values():
+            longest.add(each.latency)
+        for part in (stages.connect, stages.waiting, stages.processing):
+            assert (decoded(part).max_ns or 0) <= (longest.max_ns or 0)
     for interval in taken.operations.values():
         found.ok += interval.ok
         found.miss += interval.miss

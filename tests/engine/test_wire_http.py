@@ -433,3 +433,25 @@ def test_a_connection_that_is_never_accepted_times_out(
         assert (found.ok, found.failed) == (51, {"timeout": 1})
         for each in waiting:
             each.close()
+
+
+def test_the_stages_of_an_operation_are_not_those_of_one_that_failed_before() -> None:
+    """The second request makes its own connection, gets half a reply and times out; of
+    the third nothing began before it was asked."""
+    asked = 0
+
+    def answer(conversation: Conversation, path: bytes, number: int) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            conversation.send(GOOD[:-2])
+            conversation.wait()
+        conversation.send(GOOD)
+        if asked == 1:
+            raise Cut
+
+    with Pages(answer) as fake:
+        found = driven("wire", fake.settings, [asking([PAGE] * 4)], timeout_s=0.5)
+        assert (found.ok, found.failed) == (3, {"timeout": 1})
+        # Two over connections that stood, and one more: reconnecting is nobody's time.
+        assert (found.answered, found.connects) == (3, 0)
